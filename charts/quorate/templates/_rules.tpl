@@ -34,10 +34,11 @@ refused; "list" and "watch" are how it sees. */}}
 - apiGroups: [operator.etcd.io]
   resources: [etcdrestores/status]
   verbs: [patch]
-# The Jobs that take backups, remove their objects, read and test them. Deleted when their answers are read.
+# The Jobs that take backups, remove their objects, read and test them. Deleted when their answers are read. One that may have been
+# created just before a crash is read again.
 - apiGroups: [batch]
   resources: [jobs]
-  verbs: [list, watch, create, delete]
+  verbs: [get, list, watch, create, delete]
 # Members. A Pod is patched to remove the scheduling gate of a bootstrap member, and to label its member as joined.
 - apiGroups: [""]
   resources: [pods]
@@ -62,8 +63,9 @@ refused; "list" and "watch" are how it sees. */}}
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [get, list, watch, create, patch, delete]
-# Events on the EtcdCluster; their count is patched when they happen again.
+# Events on the EtcdCluster; their count is patched when they happen again. Those of a Job without a Pod are listed: nothing else has the
+# words of the quota or the policy that refuses the Pod.
 - apiGroups: [""]
   resources: [events]
-  verbs: [get, create, patch]
+  verbs: [get, list, create, patch]
 {{- end -}}

@@ -13,5 +13,5 @@ struct Arguments {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    quorate_agent::run(Arguments::parse().command).await
+    Box::pin(quorate_agent::run(Arguments::parse().command)).await
 }

@@ -88,6 +88,11 @@ pub(crate) fn storage_version(database: &Path) -> io::Result<Result<Option<Strin
     bolt::storage_version(database)
 }
 
+/// The last revision among the keys of a database. The inner error says what is wrong with the content.
+pub(crate) fn last_revision(database: &Path) -> io::Result<Result<i64, String>> {
+    bolt::last_revision(database)
+}
+
 /// The verdict without reporting it. On `Fit` the identity file is written.
 pub fn inspect(args: &GuardArgs) -> Report {
     let mut facts = Facts::default();

@@ -14,7 +14,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use quorate_api::job::{
-    self, Answer, BackupOrder, Failure, FailureKind, ReadOrder, RemoveOrder, VerifyOrder,
+    self, Answer, BackupOrder, Failure, FailureKind, FindOrder, LookOrder, ReadOrder, RemoveOrder,
+    VerifyOrder,
 };
 use quorate_backup::{Context, Places};
 use serde::de::DeserializeOwned;
@@ -102,6 +103,34 @@ pub async fn read(args: &JobArgs) -> ExitCode {
     answer(args, read).await
 }
 
+/// `agent fetch-backup`. Only what fails is answered: the container that tests answers the rest.
+pub async fn fetch(args: &JobArgs) -> ExitCode {
+    let fetched = async {
+        let stop = stop_by_signal()?;
+        quorate_backup::fetch_for_test(&order()?, &args.places.context(stop)).await
+    };
+    match fetched.await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => ExitCode::from(end(&args.termination_log, Err(failure))),
+    }
+}
+
+/// `agent look-for-backups`.
+pub async fn look(args: &JobArgs) -> ExitCode {
+    let look = async |order: LookOrder, context: Context| {
+        quorate_backup::look(&order, &context).await.map(Answer::Looked)
+    };
+    answer(args, look).await
+}
+
+/// `agent find-backup`.
+pub async fn find(args: &JobArgs) -> ExitCode {
+    let find = async |order: FindOrder, context: Context| {
+        quorate_backup::find(&order, &context).await.map(Answer::Found)
+    };
+    answer(args, find).await
+}
+
 /// `agent verify-backup`.
 pub async fn verify(args: &JobArgs) -> ExitCode {
     let verify = async |order: VerifyOrder, context: Context| {
@@ -173,6 +202,15 @@ pub(crate) fn report(file: &Path, answer: Answer) {
         Answer::Removed => log::info("removed"),
         Answer::Read(manifest) => log::info(&format!("{} is what was stored", manifest.key)),
         Answer::Verified(verified) => log::info(&format!("verified: {} keys", verified.keys)),
+        Answer::Looked(found) => log::info(&format!(
+            "gone: {}; changed: {}; the others are there",
+            found.gone.join(" "),
+            found.changed.join(" ")
+        )),
+        Answer::Found(found) => {
+            log::info(&format!("the newest is {}, finished at {}", found.key, found.finished));
+            found.skipped.iter().for_each(|why| log::info(&format!("left out: {why}")));
+        }
         Answer::Stored(stored) => log::info(&format!(
             "committed up to entry {}, the last entry is {}; etcd is not started",
             stored.committed_index, stored.last_index
@@ -204,14 +242,18 @@ fn to_json(mut answer: Answer) -> String {
             message.truncate(end);
             message.push_str(" ...");
         }
-        Answer::Removed | Answer::Stored(_) => {}
+        // The order has so few objects that all their names fit.
+        Answer::Found(found) => {
+            while found.skipped.pop().is_some() && json(&Answer::Found(found.clone())).len() > MOST {}
+        }
+        Answer::Removed | Answer::Stored(_) | Answer::Looked(_) => {}
     }
     json(&answer)
 }
 
 #[cfg(test)]
 mod tests {
-    use quorate_api::job::Manifest;
+    use quorate_api::job::{FoundBackup, Manifest};
 
     use super::*;
 
@@ -220,7 +262,9 @@ mod tests {
         let failed = Answer::Failed(Failure::new(FailureKind::NoSource, "\u{1}ä\"".repeat(5000)));
         let backed_up =
             Answer::BackedUp(Manifest { recipients: vec!["age1".repeat(16); 200], ..Manifest::default() });
-        for answer in [failed, backed_up, Answer::Removed] {
+        let left_out = vec!["x".repeat(900); 5];
+        let found = Answer::Found(FoundBackup { skipped: left_out, ..FoundBackup::default() });
+        for answer in [failed, backed_up, found, Answer::Removed] {
             let text = to_json(answer);
             assert!(text.len() <= MOST, "{} bytes", text.len());
             serde_json::from_str::<Answer>(&text).unwrap();

@@ -4,12 +4,15 @@
 //! - [`mod@run`]: etcd as a child; signals, exit codes, the order of a stop
 //! - [`guard`]: inspects the volume before every start of etcd, and reports a verdict
 //! - [`probe`]: answers the kubelet whether this member serves
-//! - [`job`]: Jobs of backups: take one, remove one, read one, test one; [`restore`]: a member's data from a backup, before etcd starts
+//! - [`job`]: Jobs of backups: take one, remove one, read one, look for some, find the newest, test one
+//! - [`restore`]: a member's data from a backup, before etcd starts
+//! - [`fetch`]: the init container of a Pod that restores, which alone reaches the store
 //! - [`recover`]: the Pod of a member whose cluster has lost its quorum, while it is recovered: etcd does not start
 //! - [`install`]: the init container, which brings this program into the container of etcd
 //!
 //! It never wipes data, joins a cluster, or changes the membership: only the operator does. It has no access to Kubernetes.
 
+pub mod fetch;
 pub mod guard;
 pub mod install;
 pub mod job;
@@ -29,6 +32,8 @@ use clap::{Args, Subcommand};
 pub enum AgentCommand {
     /// Init container: copies this program to where the container of etcd finds it.
     Install(install::InstallArgs),
+    /// Init container of a Pod that restores: fetches the snapshot onto the member's volume, as the order in the environment says.
+    Fetch(Box<fetch::FetchArgs>),
     /// Checks the volume, then runs etcd as a child and answers the kubelet for it.
     Run(Box<run::RunArgs>),
     /// While a lost quorum is recovered: reports what the member has stored, or makes a snapshot of a copy of it. It does not start the member.
@@ -39,7 +44,13 @@ pub enum AgentCommand {
     RemoveBackup(job::JobArgs),
     /// Reads a backup to its end and compares its hashes. Nothing of it is kept.
     ReadBackup(job::JobArgs),
-    /// Restores a backup into a scratch directory, starts etcd on it, and compares.
+    /// Init container of a restore test: fetches the backup into a scratch directory.
+    FetchBackup(job::JobArgs),
+    /// Looks whether backups are in their store, by their manifests and sizes.
+    LookForBackups(job::JobArgs),
+    /// Finds the newest whole backup of a cluster, by the manifests in a store.
+    FindBackup(job::JobArgs),
+    /// Restores what was fetched into a scratch directory, starts etcd on it, and compares.
     VerifyBackup(job::JobArgs),
     /// Prints what a member has stored, from its log and its database, as JSON. It locks and writes nothing.
     Facts(FactsArgs),
@@ -60,11 +71,15 @@ pub struct FactsArgs {
 pub async fn run(command: AgentCommand) -> ExitCode {
     match command {
         AgentCommand::Install(args) => install::run(&args),
+        AgentCommand::Fetch(args) => fetch::run(&args).await,
         AgentCommand::Run(args) => run::run(&args).await,
         AgentCommand::Recover(args) => recover::run(&args).await,
         AgentCommand::Backup(args) => job::backup(&args).await,
         AgentCommand::RemoveBackup(args) => job::remove(&args).await,
         AgentCommand::ReadBackup(args) => job::read(&args).await,
+        AgentCommand::FetchBackup(args) => job::fetch(&args).await,
+        AgentCommand::LookForBackups(args) => job::look(&args).await,
+        AgentCommand::FindBackup(args) => job::find(&args).await,
         AgentCommand::VerifyBackup(args) => job::verify(&args).await,
         AgentCommand::Facts(args) => facts(&args),
         AgentCommand::Exec(args) => run::exec(&args),

@@ -131,6 +131,9 @@ impl Recover<'_> {
             compress: true,
             recipients: Vec::new(),
             spool: false,
+            quota_bytes: None,
+            rate_limit: None,
+            seconds: None,
         }
     }
 

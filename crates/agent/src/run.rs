@@ -115,7 +115,7 @@ async fn supervise(args: &RunArgs) -> Result<u8, String> {
     };
     match inspected_until_fit(&guard, &mut signals, &refusal, &mut probe).await? {
         None => return Ok(exit::STOPPED),
-        Some(report) if report.verdict != GuardVerdict::Fit => return Ok(refuse(args, &report)),
+        Some(report) if report.verdict != GuardVerdict::Fit => return Ok(refuse(&args.guard, &report)),
         Some(report) => log::info(&format!("guard: {}", report.message)),
     }
     crash.after(AgentStep::A2);
@@ -210,8 +210,8 @@ async fn inspected(args: &GuardArgs, signals: &mut Signals) -> Result<Option<Rep
 }
 
 /// Reports the refusal: as JSON in the termination message, as text in the log.
-fn refuse(args: &RunArgs, report: &Report) -> u8 {
-    let file = &args.guard.termination_log;
+pub(crate) fn refuse(guard: &GuardArgs, report: &Report) -> u8 {
+    let file = &guard.termination_log;
     // Without the message the operator has only the exit code.
     if let Err(error) = fs::write(file, report.to_json()) {
         log::warn(&format!("cannot write {}: {error}", file.display()));

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Affinity, Toleration};
+use k8s_openapi::api::core::v1::{Affinity, LocalObjectReference, PodSecurityContext, Toleration};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,7 @@ use crate::rules::{self, backup, rule};
 
 mod status;
 
-pub use status::{BackupCondition, BackupPhase, BackupResult, EtcdBackupStatus};
+pub use status::{BackupCondition, BackupPhase, BackupResult, EtcdBackupStatus, LastLook};
 
 /// The longest name of an EtcdBackup: labels carry it.
 pub const MAX_BACKUP_NAME_LENGTH: usize = 63;
@@ -49,6 +50,9 @@ pub const DEFAULT_RETRIES: u32 = 3;
         "description": "The size of the object in the store" }"#,
     printcolumn = r#"{ "name": "URL", "type": "string", "jsonPath": ".status.result.url", "priority": 1,
         "description": "Where it is" }"#,
+    printcolumn = r#"{ "name": "Status", "type": "string", "priority": 1,
+        "jsonPath": ".status.conditions[?(@.type==\"Ready\")].message",
+        "description": "What matters most now" }"#,
     printcolumn = r#"{ "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" }"#
 )]
 #[serde(rename_all = "camelCase")]
@@ -78,6 +82,12 @@ pub struct EtcdBackupSpec {
         rule(backup::DURATION, "deadline must be a duration such as 1h, 90m or 45s"),
     ]))]
     pub deadline: String,
+
+    /// How many bytes a second are read from the member at most, such as 20Mi: writes suffer less, and the backup takes longer. The
+    /// database file of the member grows by what is written meanwhile. Absent: as fast as the store takes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "backup::rate")]
+    pub rate_limit: Option<Quantity>,
 
     /// How often a failed attempt is tried again, where another try can help.
     #[serde(default = "default_retries")]
@@ -164,9 +174,28 @@ pub struct JobTemplate {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "rules::annotations")]
     pub annotations: BTreeMap<String, String>,
-    /// Requests and limits of the container.
+    /// Requests and limits of the container. Where neither a request nor a limit of a resource is given, the operator requests 50m of
+    /// cpu and 64Mi of memory, and limits them to 1 and 256Mi, so that a quota admits the Pods. A restore test, in which etcd runs, takes
+    /// its limits from the podTemplate of the EtcdCluster, and has none if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
+    /// Environment variables of the container, such as HTTPS_PROXY and NO_PROXY.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "backup::environment")]
+    pub env: Vec<EnvVar>,
+    /// The user, groups and profiles of the Pods. A field that is given replaces that of the EtcdCluster's podTemplate, and that one the
+    /// operator's. What the restricted Pod Security standard does not admit is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "rules::security_context_of_jobs")]
+    pub security_context: Option<PodSecurityContext>,
+    /// Secrets of this namespace with credentials for the image registry. Absent: those of the EtcdCluster.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "rules::secret_names")]
+    pub image_pull_secrets: Vec<LocalObjectReference>,
+    /// The volume of the Pods for what is too large for memory: a snapshot that is written there first, and restore tests. Absent: of the
+    /// storage class that the EtcdCluster names, or an empty directory of the node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scratch: Option<Scratch>,
     /// Labels that a node must have.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "rules::node_selector")]
@@ -183,11 +212,44 @@ pub struct JobTemplate {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub priority_class_name: Option<String>,
+    /// The scheduler that places the Pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub scheduler_name: Option<String>,
+    /// The name of the RuntimeClass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub runtime_class_name: Option<String>,
     /// The ServiceAccount of the Pods. Its token is mounted only where the destination has no credentialsSecret, for an identity of the
     /// cloud.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub service_account_name: Option<String>,
+}
+
+/// A volume that lives as long as a Pod of a Job.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Scratch {
+    /// Its storage class. Absent: that of the EtcdCluster; if that names none, an empty directory of the node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub storage_class_name: Option<String>,
+    /// Its least size, such as 20Gi. For a snapshot the operator asks for 1.2 times the database, if that is more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "rules::quantity")]
+    pub size: Option<Quantity>,
+}
+
+/// An environment variable. It has no reference to a Secret: whoever writes an EtcdBackup need not have the right to read one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EnvVar {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    #[serde(default)]
+    pub value: String,
 }
 
 fn default_deadline() -> String {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster::EtcdCluster;
 use crate::destination::{Destination, SecretName};
+use crate::latest::{LatestBackup, LatestStatus};
 use crate::restore::{EtcdRestore, RestorePhase};
 use crate::rules::{self, rule};
 
@@ -26,13 +27,17 @@ pub struct BootstrapSpec {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::restore()))]
 pub struct RestoreSpec {
-    /// An EtcdBackup of this namespace. Exactly one of `backupRef` and `source` is given.
+    /// An EtcdBackup of this namespace. Exactly one of `backupRef`, `source` and `latest` is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup_ref: Option<BackupRef>,
 
     /// An object in a store, such as one that another Kubernetes wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<RestoreSource>,
+
+    /// The newest backup that a store has of a cluster. It is found once, and recorded in `status.latestBackup`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latest: Option<LatestBackup>,
 
     /// By how much the revisions of keys are raised, so that clients of the old cluster, such as a kube-apiserver, read everything anew.
     /// 0 leaves them: then no client may have seen the old cluster after the snapshot was taken.
@@ -89,8 +94,12 @@ pub struct RestoreStatus {
     /// The object.
     pub source: RestoreSource,
 
-    /// By how much revisions are raised.
+    /// By how much revisions are raised, to `leastRevision` at least.
     pub bump_revision: u64,
+
+    /// To what revisions are raised at least: what time gives, so that no two restores share revisions. 0: no less than by `bumpRevision`.
+    #[serde(default, skip_serializing_if = "crate::bootstrap::is_zero")]
+    pub least_revision: i64,
 
     /// The Secret with age identities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -107,6 +116,21 @@ pub struct RestoreStatus {
     /// The least revision that it has, where a backup has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
+
+    /// Whether auth is enabled in it, where it was read before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth_enabled: Option<bool>,
+}
+
+impl RestoreSpec {
+    /// The EtcdBackup of this namespace that it means: by its name, or by what was found as the newest.
+    fn backup_in<'a>(&'a self, latest: Option<&'a LatestStatus>, namespace: Option<&str>) -> Option<&'a str> {
+        match &self.backup_ref {
+            Some(backup) => Some(backup.name.as_str()),
+            None if self.latest.is_some() => latest?.found.as_ref()?.backup_in(namespace.unwrap_or_default()),
+            None => None,
+        }
+    }
 }
 
 impl EtcdCluster {
@@ -128,10 +152,13 @@ impl EtcdCluster {
         if is_restored {
             return None;
         }
-        let by_order = status.filter(|status| status.incarnation.is_some());
-        match by_order.and_then(|status| status.bootstrap.as_ref()?.restore.as_ref()) {
+        // What is recorded, since the spec may be edited once there is a cluster ID.
+        match status.and_then(|status| status.bootstrap.as_ref()?.restore.as_ref()) {
             Some(restored) => restored.backup.as_deref(),
-            None => self.restore()?.backup_ref.as_ref().map(|backup| backup.name.as_str()),
+            None => self.restore()?.backup_in(
+                status.and_then(|status| status.latest_backup.as_ref()),
+                self.metadata.namespace.as_deref(),
+            ),
         }
     }
 }
@@ -145,10 +172,16 @@ impl EtcdRestore {
         if has_ended || self.metadata.deletion_timestamp.is_some() {
             return None;
         }
-        self.spec.snapshot.backup_ref.as_ref().map(|backup| backup.name.as_str())
+        let latest = self.status.as_ref().and_then(|status| status.latest_backup.as_ref());
+        self.spec.snapshot.backup_in(latest, self.metadata.namespace.as_deref())
     }
 }
 
 fn default_bump_revision() -> u64 {
     DEFAULT_BUMP_REVISION
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+pub(crate) fn is_zero(number: &i64) -> bool {
+    *number == 0
 }

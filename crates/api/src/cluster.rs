@@ -2,8 +2,9 @@
 
 use k8s_openapi::api::core::v1::LocalObjectReference;
 use kube_derive::CustomResource;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::bootstrap::BootstrapSpec;
 use crate::rules::{self, rule};
@@ -77,13 +78,15 @@ pub const DEFAULT_IMAGE_REGISTRY: &str = "gcr.io/etcd-development/etcd";
         "description": "The member that leads" }"#,
     printcolumn = r#"{ "name": "Phase", "type": "string", "jsonPath": ".status.phase",
         "description": "The phase of the cluster" }"#,
+    printcolumn = r#"{ "name": "Status", "type": "string", "jsonPath": ".status.summary",
+        "description": "What matters most now: the message of condition Ready, cut" }"#,
     printcolumn = r#"{ "name": "Target", "type": "string", "jsonPath": ".status.targetVersion", "priority": 1,
         "description": "The committed etcd version" }"#,
     printcolumn = r#"{ "name": "Cluster-ID", "type": "string", "jsonPath": ".status.clusterID", "priority": 1,
         "description": "The cluster ID in etcd" }"#,
     printcolumn = r#"{ "name": "Up-To-Date", "type": "string", "priority": 1,
-        "jsonPath": ".status.conditions[?(@.type==\"UpToDate\")].reason",
-        "description": "Whether the members match the spec, or what they wait for" }"#,
+        "jsonPath": ".status.conditions[?(@.type==\"UpToDate\")].status",
+        "description": "Whether the members match the spec" }"#,
     printcolumn = r#"{ "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" }"#
 )]
 #[serde(rename_all = "camelCase")]
@@ -154,6 +157,11 @@ pub struct EtcdClusterSpec {
     #[serde(default)]
     pub tls: TlsSpec,
 
+    /// A field that newer versions of the etcd-io operator propose. Refused: every member serves its metrics on port 2381.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "metrics_of_upstream")]
+    pub metrics: Option<Value>,
+
     /// Further etcd flags, each as one item: `--flag=value`, or `--flag` for a switch. A flag given here replaces the
     /// one that the operator would give. Flags that belong to a member's identity, that name
     /// certificates, or that would lose data are refused.
@@ -201,6 +209,13 @@ pub struct EtcdClusterSpec {
     /// What is done for the databases of the members.
     #[serde(default)]
     pub maintenance: MaintenanceSpec,
+}
+
+fn metrics_of_upstream(_: &mut SchemaGenerator) -> Schema {
+    rules::refused(
+        "not supported: metrics. Remove it: every member serves the metrics of etcd on port 2381 at /metrics without a certificate, and \
+         the chart's value monitoring.members.enabled creates a PodMonitor for all members",
+    )
 }
 
 /// When an image is pulled.

@@ -5,6 +5,12 @@ use std::fmt;
 /// The type of a condition in `status.conditions`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ConditionType {
+    /// Of every kind, and what tools wait for. Of an EtcdCluster: true when clients are served, every voter is healthy, and the spec is
+    /// carried out; also while it is paused or at size zero, if that is what the spec asks for. The message is the one sentence that
+    /// matters most now.
+    Ready,
+    /// Of every kind. True when nothing goes on before a person acts.
+    Stalled,
     /// True when a client that connects through the client Service can read and write: the Service has an endpoint behind
     /// which a quorum serves, and no alarm refuses writes.
     Available,
@@ -35,7 +41,9 @@ pub enum ConditionType {
 
 impl ConditionType {
     /// Every type, in the order in which status shows them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
+        Self::Ready,
+        Self::Stalled,
         Self::Available,
         Self::Progressing,
         Self::Degraded,
@@ -53,6 +61,8 @@ impl ConditionType {
     /// The name in `status.conditions[].type`.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Ready => "Ready",
+            Self::Stalled => "Stalled",
             Self::Available => "Available",
             Self::Progressing => "Progressing",
             Self::Degraded => "Degraded",

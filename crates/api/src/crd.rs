@@ -1,12 +1,16 @@
 //! The resource definitions as Kubernetes gets them.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool, ValidationRule,
+    CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+    ValidationRule,
 };
 use kube_core::CustomResourceExt;
+use serde_json::json;
 
 use crate::backup::EtcdBackup;
 use crate::cluster::EtcdCluster;
+use crate::condition::ConditionType;
+use crate::reason::Reason;
 use crate::restore::{self, EtcdRestore};
 use crate::rules::{self, backup};
 use crate::schedule::EtcdBackupSchedule;
@@ -48,10 +52,23 @@ fn definition(mut crd: CustomResourceDefinition, object: Vec<kube_core::Rule>) -
         let properties = schema.properties.get_or_insert_default();
         if let Some(status) = properties.get_mut("status") {
             open_to_other_releases(status);
+            status.default = Some(JSON(unseen()));
         }
         schema.x_kubernetes_validations = Some(object.clone());
     }
     crd
+}
+
+/// The status of an object that no operator has seen. The API server fills it in whenever it reads such an object. Without it, a tool that
+/// finds no condition takes the object for current.
+fn unseen() -> serde_json::Value {
+    json!({ "conditions": [{
+        "type": ConditionType::Ready.as_str(),
+        "status": "Unknown",
+        "reason": Reason::Pending.as_str(),
+        "message": "no operator has looked at it yet. If that lasts, see whether the operator runs",
+        "lastTransitionTime": "1970-01-01T00:00:00Z",
+    }] })
 }
 
 /// Takes out what the generator writes and Kubernetes does not need: titles, formats it does not know, the zero below
@@ -70,7 +87,7 @@ fn tidy(schema: &mut JSONSchemaProps) {
     each_subschema(schema, tidy);
 }
 
-/// A status keeps what was written, by whichever release: nothing is defaulted, no field that a newer release wrote is pruned,
+/// A status keeps what was written, by whichever release: nothing in it is defaulted, no field that a newer release wrote is pruned,
 /// and no value that this release does not know makes the API server refuse a write.
 fn open_to_other_releases(schema: &mut JSONSchemaProps) {
     schema.default = None;

@@ -53,6 +53,20 @@ pub struct S3 {
     /// A Secret whose key `ca.crt` has the authorities of the server's certificate. Absent: those of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_secret: Option<SecretName>,
+    /// The checksum that goes with each write, which a bucket with object lock asks for: Sha256 (if absent), or None for a server that
+    /// refuses the header.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checksum: Option<ChecksumHeader>,
+}
+
+/// The checksum that goes with each write to S3.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ChecksumHeader {
+    /// SHA-256, in x-amz-checksum-sha256.
+    #[default]
+    Sha256,
+    /// None.
+    None,
 }
 
 /// A bucket of Google Cloud Storage.

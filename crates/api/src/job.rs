@@ -1,6 +1,7 @@
 //! What the operator orders from `quorate agent` in a Job or in a member's Pod, and what that answers. An order comes in the environment
 //! variable [`ORDER`]; the answer is the termination message of the container. Both are JSON.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::destination::Destination;
@@ -27,7 +28,7 @@ pub const ETCD_TLS_DIR: &str = "/etc/quorate/etcd";
 pub const SCRATCH_DIR: &str = "/var/lib/quorate/scratch";
 
 /// `quorate agent backup`: a snapshot of etcd into a store.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackupOrder {
     /// The store.
@@ -54,6 +55,15 @@ pub struct BackupOrder {
     /// Write the snapshot to [`SCRATCH_DIR`] first, so that a slow store does not hold a read transaction of etcd open.
     #[serde(default)]
     pub spool: bool,
+    /// The quota of the members in bytes, as far as the operator knows it: etcd 3.5 does not report it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota_bytes: Option<u64>,
+    /// How many bytes a second are read from the member at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_limit: Option<u64>,
+    /// How many seconds the Job has. Given with a limit, which may not admit the database in that time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<u64>,
 }
 
 /// A member that a snapshot can be taken from.
@@ -122,10 +132,32 @@ pub struct Manifest {
     /// It was taken from one member while no quorum answered: it may lack acknowledged writes, and have some that were not.
     #[serde(default)]
     pub without_quorum: bool,
+    /// What the members had at `revision`, for restore tests. Absent where that could not be told: without a quorum, or where it was compacted
+    /// meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contents: Option<Contents>,
+    /// Whether auth is enabled in it. Never in a store: who reads a snapshot to its end finds it out. Absent where it cannot be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth_enabled: Option<bool>,
     /// When it began, RFC 3339.
     pub started: String,
     /// When the object was complete, RFC 3339.
     pub finished: String,
+}
+
+/// What etcd has at a revision.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Contents {
+    /// How many keys.
+    pub keys: u64,
+    /// HashKV: of all keys and their history up to that revision.
+    pub hash: u32,
+    /// Up to where the history was compacted. Hashes tell only where this is the same.
+    pub compact_revision: i64,
+    /// The other member that has the same hash. Absent in a cluster of one, or where no other could tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirmed_by: Option<String>,
 }
 
 /// `quorate agent remove-backup`: deletes an object and its manifest.
@@ -154,6 +186,120 @@ pub struct VerifyOrder {
 pub struct ReadOrder {
     /// What to read.
     pub source: Source,
+}
+
+/// `quorate agent look-for-backups`: whether objects are in the store, by their manifests and sizes. Nothing is downloaded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LookOrder {
+    /// The store.
+    pub destination: Destination,
+    /// The objects.
+    pub objects: Vec<StoredObject>,
+}
+
+/// An object as its EtcdBackup has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredObject {
+    /// The name of the EtcdBackup.
+    pub backup: String,
+    /// The key of the object, without the destination's prefix.
+    pub key: String,
+    /// Bytes of the object.
+    pub bytes: u64,
+    /// Its SHA-256, as the manifest beside it must have it.
+    pub sha256: String,
+}
+
+/// What a look into a store found. What is in neither list is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Looked {
+    /// The EtcdBackups whose object or manifest is not there.
+    pub gone: Vec<String>,
+    /// The EtcdBackups with another object or manifest in their place.
+    pub changed: Vec<String>,
+}
+
+/// `quorate agent find-backup`: finds the newest whole backup of a cluster, by the manifests in a store. Nothing is downloaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FindOrder {
+    /// The store.
+    pub destination: Destination,
+    /// Backups of the EtcdCluster of this namespace and name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterName>,
+    /// Backups of this cluster ID, in hexadecimal digits. Exactly one of it and `cluster` is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_id: Option<String>,
+    /// Backups that were finished before this time, RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// Not one whose EtcdBackup has a name that ends so: it was taken for the order itself, of what is given up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub except: Option<String>,
+    /// Whether there are identities for an encrypted one.
+    #[serde(default)]
+    pub has_identities: bool,
+}
+
+/// An EtcdCluster by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// The newest whole backup of a cluster that a store has. Times are those of its manifest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FoundBackup {
+    /// The key of the object, without the destination's prefix.
+    pub key: String,
+    /// The SHA-256 of the object in the store, in hexadecimal digits.
+    pub sha256: String,
+    /// Bytes of the database.
+    #[schemars(with = "i64")]
+    pub bytes: u64,
+    /// The revision that it has at least.
+    pub revision: i64,
+    /// The version of the etcd that it is of.
+    pub etcd_version: String,
+    /// The cluster ID that it is of.
+    #[serde(rename = "clusterID")]
+    pub cluster_id: String,
+    /// The EtcdBackup that it was taken by, as NAMESPACE/NAME. It need not exist any more.
+    pub backup: String,
+    /// When the snapshot was begun, RFC 3339: what was written later is not in it.
+    pub started: String,
+    /// When the object was complete, RFC 3339.
+    pub finished: String,
+    /// How old it was when it was found, since `started`.
+    pub age: String,
+    /// How many objects were seen.
+    #[schemars(with = "i64")]
+    pub objects: u64,
+    /// How many of them are manifests of backups.
+    #[schemars(with = "i64")]
+    pub manifests: u64,
+    /// How many of those are of the cluster.
+    #[schemars(with = "i64")]
+    pub of_cluster: u64,
+    /// What was left out although it would have come first, and manifests that cannot be read: each with the reason. No more than five.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<String>,
+}
+
+impl FoundBackup {
+    /// The EtcdBackup of this namespace that it was taken by.
+    pub fn backup_in(&self, namespace: &str) -> Option<&str> {
+        self.backup.strip_prefix(namespace)?.strip_prefix('/')
+    }
 }
 
 /// An object that is restored.
@@ -186,8 +332,19 @@ pub struct RestoreOrder {
     pub peer_url: String,
     /// By how much revisions are raised, so that clients of the old cluster notice; 0: not at all.
     pub bump_revision: u64,
+    /// To what they are raised at least, if at all.
+    #[serde(default)]
+    pub least_revision: i64,
     /// The quota of the members, in bytes: a larger snapshot is refused.
     pub quota_bytes: u64,
+}
+
+impl RestoreOrder {
+    /// By how much the revisions of a snapshot are raised whose own one is given.
+    pub fn raise(&self, revision: i64) -> u64 {
+        let to_least = u64::try_from(self.least_revision.saturating_sub(revision)).unwrap_or(0);
+        if self.bump_revision == 0 { 0 } else { self.bump_revision.max(to_least) }
+    }
 }
 
 /// `quorate agent recover` in a member's Pod while a lost quorum is recovered (in [`ORDER`]). The member's etcd is not started, and its data
@@ -264,6 +421,10 @@ pub enum Answer {
     Read(Manifest),
     /// The restore test has passed.
     Verified(Verified),
+    /// Which objects are in the store.
+    Looked(Looked),
+    /// The newest backup of a cluster.
+    Found(FoundBackup),
     /// What the member has stored. Its etcd does not run.
     Stored(StoredLog),
     /// The member has nothing that a cluster could be recovered from, and why. Its etcd does not run.
@@ -280,6 +441,12 @@ pub struct Failure {
     pub kind: FailureKind,
     /// What happened and what to do, in one sentence or two.
     pub message: String,
+    /// The bytes of the database, of [`FailureKind::TooSlow`]: the next attempt needs a volume for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database_bytes: Option<u64>,
+    /// Whether this Pod of a backup may have written to the store. Absent: nobody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wrote: Option<bool>,
 }
 
 /// Kinds of failures. They are reasons of conditions.
@@ -289,18 +456,26 @@ pub enum FailureKind {
     OrderRefused,
     /// No member can give a snapshot now.
     NoSource,
-    /// The stream from etcd ended early, was too slow, or its hash is wrong.
+    /// The stream from etcd ended early, or its hash is wrong.
     SnapshotFailed,
+    /// The snapshot was taken too slowly for etcd. The next attempt writes it to a volume of the Job first.
+    TooSlow,
     /// The store does not answer, or refuses for the moment.
     StoreUnavailable,
     /// The store refuses the credentials, or there are none: trying again is in vain until they change.
     StoreForbidden,
     /// The bucket, the container or the object does not exist.
     NotInStore,
+    /// The store has no whole backup of what was looked for.
+    NoBackup,
+    /// Backups of several clusters go by the name, and which one is meant cannot be told.
+    Ambiguous,
     /// The object is not what its manifest or the order says: damaged, tampered with, or of another backup.
     Mismatch,
     /// It is encrypted, and no identity fits.
     CannotDecrypt,
+    /// The limit of the order is too low for the database: for its size, or for what is written meanwhile.
+    LimitTooLow,
     /// Something else has that key.
     NotOurs,
     /// Not enough room.
@@ -314,7 +489,7 @@ pub enum FailureKind {
 impl Failure {
     /// A failure with its message.
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, message: message.into(), database_bytes: None, wrote: None }
     }
 }
 
@@ -322,14 +497,20 @@ impl FailureKind {
     /// Whether another try, without a change by a person, can succeed.
     pub fn may_pass(self) -> bool {
         match self {
-            Self::NoSource | Self::SnapshotFailed | Self::StoreUnavailable | Self::NoSpace | Self::InUse => {
-                true
-            }
+            Self::NoSource
+            | Self::SnapshotFailed
+            | Self::TooSlow
+            | Self::StoreUnavailable
+            | Self::NoSpace
+            | Self::InUse => true,
             Self::OrderRefused
             | Self::StoreForbidden
             | Self::NotInStore
+            | Self::NoBackup
+            | Self::Ambiguous
             | Self::Mismatch
             | Self::CannotDecrypt
+            | Self::LimitTooLow
             | Self::NotOurs
             | Self::Unfit => false,
         }

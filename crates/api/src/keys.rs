@@ -34,7 +34,8 @@ pub const APP: &str = "app";
 pub const ADOPT: &str = "operator.etcd.io/adopt";
 
 /// Annotation, beside [`ADOPT`], of a person who knows that the volumes that a restore or a snapshot created are the original ones, or were
-/// copied while no member ran: the same ID.
+/// copied while no member ran: the same ID, a slash, and the uid of this EtcdCluster. So the word of another day, which a repository still has,
+/// says nothing of other copies.
 pub const ADOPT_COPIES: &str = "operator.etcd.io/adopt-copies";
 
 /// Label of every object that Velero restored; the value is the name of the Restore.
@@ -63,6 +64,13 @@ pub const QUARANTINED_SINCE: &str = "operator.etcd.io/quarantined-since";
 
 /// Annotation on volumes: whether the members of their data use TLS, `true` or `false`.
 pub const TLS: &str = "operator.etcd.io/tls";
+
+/// Annotation on volumes: the version of etcd that has run, or may have run, on their data.
+pub const ETCD_VERSION: &str = "operator.etcd.io/etcd-version";
+
+/// Annotation on an EtcdRestore: the uid of the EtcdCluster whose data it gives up, although they were given up before and taken back. It is
+/// bound to that EtcdCluster, so the order of the first time, given again by a repository, never has it.
+pub const GIVE_UP_AGAIN: &str = "operator.etcd.io/give-up-again";
 
 /// Annotation on quarantined volumes: why.
 pub const QUARANTINE_REASON: &str = "operator.etcd.io/quarantine-reason";
@@ -138,8 +146,14 @@ pub const SCHEDULE_UID: &str = "operator.etcd.io/backup-schedule-uid";
 /// Annotation on EtcdBackups: the time of the schedule that they were created for (RFC 3339).
 pub const SCHEDULED_AT: &str = "operator.etcd.io/scheduled-at";
 
+/// Annotation on an EtcdBackupSchedule that orders a backup now; the value is a word that was not used before. The EtcdBackup has it as well.
+pub const BACKUP_NOW: &str = "operator.etcd.io/backup-now";
+
 /// Label on Jobs and their Pods that read the snapshot of an EtcdRestore: its name.
 pub const RESTORE: &str = "operator.etcd.io/etcd-restore";
+
+/// Label on Jobs and their Pods that look for the newest backup for an EtcdCluster: its name. Not that of members, which are found by theirs.
+pub const FINDS_FOR: &str = "operator.etcd.io/finds-backup-for";
 
 /// The finalizer on EtcdBackups: the Job is stopped and the deletion policy is carried out before the object is deleted.
 pub const BACKUP_FINALIZER: &str = "operator.etcd.io/backup-cleanup";

@@ -13,6 +13,7 @@
 //! - [`backup`], [`schedule`]: an EtcdBackup, and an EtcdBackupSchedule that creates them
 //! - [`destination`]: where backups are kept
 //! - [`bootstrap`]: a cluster that begins with the data of a snapshot
+//! - [`latest`]: the newest backup in a store
 //! - [`restore`]: an EtcdRestore, which replaces the data of a running cluster
 //! - [`job`]: what the operator orders from the agent in Jobs, and its answers
 //! - [`keys`]: labels, annotations, the finalizer
@@ -29,6 +30,7 @@ pub mod destination;
 pub mod duration;
 pub mod job;
 pub mod keys;
+pub mod latest;
 pub mod quantity;
 pub mod reason;
 pub mod restore;

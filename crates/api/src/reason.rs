@@ -78,20 +78,34 @@ macro_rules! reasons {
 }
 
 reasons! {
+    /// No operator has looked at the object yet. The API server sets this, from the CustomResourceDefinition.
+    Pending: EtcdCluster, EtcdBackup, EtcdBackupSchedule, EtcdRestore;
+    /// Nothing waits for a person: `Stalled` is False.
+    NotStalled: EtcdCluster, EtcdBackup, EtcdBackupSchedule, EtcdRestore;
     /// The cluster matches its spec.
     Reconciled: EtcdCluster;
     /// The members of a new cluster are being started.
     Bootstrapping: EtcdCluster, EtcdRestore;
     /// The cluster has a cluster ID: it was bootstrapped, or the data of an earlier cluster were adopted.
     Bootstrapped: EtcdCluster;
-    /// The EtcdBackup that the cluster is to begin with does not exist, or is not complete. No member is started.
+    /// The EtcdBackup that the cluster is to begin with does not exist, or is not complete; or the newest one is looked for. No member is started.
     RestoreWaiting: EtcdCluster;
+    /// The snapshot of an EtcdRestore was read too long ago to begin with it now. It is read again.
+    RestoreReadAgain: EtcdCluster;
+    /// The data that an EtcdRestore gives up are backed up before any member is stopped.
+    RestoreBackupFirst: EtcdCluster, EtcdRestore;
+    /// The backup of the data that an EtcdRestore gives up has failed, or cannot be ordered.
+    RestoreBackupFailed: EtcdRestore;
     /// The snapshot that the cluster is to begin with does not go with the spec.
     RestoreRefused: EtcdCluster;
     /// The object that the cluster is to begin with is not in its store.
     RestoreSourceGone: EtcdCluster;
     /// The store refuses the credentials for the snapshot that the cluster is to begin with.
     RestoreForbidden: EtcdCluster;
+    /// The store has no whole backup of the cluster that is named.
+    NoBackupFound: EtcdCluster, EtcdRestore;
+    /// Backups of several etcd clusters go by the name that is given, and which one is meant cannot be told.
+    BackupAmbiguous: EtcdCluster, EtcdRestore;
     /// A member could not restore the snapshot that the cluster begins with. It tries again.
     RestoreFailed: EtcdCluster;
     /// An EtcdRestore is carried out: the members make way for new ones, which begin with a snapshot.
@@ -132,6 +146,8 @@ reasons! {
     QuorumReached: EtcdCluster;
     /// Too few voters answer.
     QuorumLost: EtcdCluster;
+    /// etcd's auth refuses the operator, which is no user.
+    AuthEnabled: EtcdCluster;
     /// The members have not been observed, or not recently enough.
     NotObserved: EtcdCluster;
     /// Every member is healthy.
@@ -236,7 +252,7 @@ reasons! {
     ClockDiffers: EtcdCluster;
     /// The CustomResourceDefinition is older than the operator, so status loses what the operator records. Lost Pods are restarted, and
     /// nothing else is done.
-    CrdTooOld: EtcdCluster;
+    CrdTooOld: EtcdCluster, EtcdRestore;
     /// The namespace refuses the operator's PriorityClass, so Pods come without it.
     PriorityClassRefused: EtcdCluster;
     /// A finished minor upgrade is being taken back, or that is being cancelled.
@@ -251,6 +267,8 @@ reasons! {
     VolumeGrowing: EtcdCluster;
     /// A backup waits for another one of the same cluster.
     BackupQueued: EtcdBackup;
+    /// As many backups run over all clusters as `--max-backups-running` admits.
+    BackupLimitReached: EtcdBackup, EtcdBackupSchedule;
     /// The EtcdCluster that a backup is of does not exist.
     ClusterNotFound: EtcdBackup, EtcdRestore;
     /// The EtcdCluster that a backup is of does not serve now.
@@ -259,13 +277,17 @@ reasons! {
     BackupRunning: EtcdBackup;
     /// A backup is in the store.
     BackupComplete: EtcdBackup;
+    /// The object of a backup was in the store at the last look.
+    SeenInStore: EtcdBackup, EtcdBackupSchedule;
+    /// The object of a backup, or its manifest, is not in the store any more, or is not what was written.
+    GoneFromStore: EtcdBackup, EtcdBackupSchedule;
     /// An attempt failed, and the next one waits for its time.
     RetryPending: EtcdBackup;
     /// A backup was not complete within `spec.deadline`.
     DeadlineExceeded: EtcdBackup;
     /// A Job ended without an answer.
     JobFailed: EtcdBackup, EtcdBackupSchedule, EtcdRestore;
-    /// `spec.backup.allowedStores` of the cluster does not have the destination.
+    /// `spec.backup.allowedStores` of the cluster does not have the destination, or that is the volume of a member.
     DestinationNotAllowed: EtcdBackup;
     /// The object of an EtcdBackup that is being deleted is being removed from the store.
     RemovingObject: EtcdBackup;
@@ -277,6 +299,10 @@ reasons! {
     NoSource: EtcdBackup;
     /// The snapshot broke off, or its hash is wrong.
     SnapshotFailed: EtcdBackup;
+    /// The snapshot was taken too slowly for etcd.
+    SnapshotTooSlow: EtcdBackup;
+    /// `spec.rateLimit` is too low for the database.
+    RateLimitTooLow: EtcdBackup;
     /// The store does not answer.
     StoreUnavailable: EtcdBackup, EtcdRestore;
     /// The store refuses the credentials, or there are none.
@@ -305,6 +331,8 @@ reasons! {
     Suspended: EtcdBackupSchedule;
     /// A backup that was missed is left out, because it would begin too late.
     BackupMissed: EtcdBackupSchedule;
+    /// The annotation `operator.etcd.io/backup-now` ordered a backup.
+    BackupOrdered: EtcdBackupSchedule;
     /// The API server refuses the EtcdBackup of a schedule.
     TemplateRefused: EtcdBackupSchedule;
     /// Retention deleted an EtcdBackup.
@@ -317,10 +345,12 @@ reasons! {
     BackupOverdue: EtcdBackupSchedule;
     /// The last restore test of a schedule failed.
     RestoreTestFailed: EtcdBackupSchedule;
-    /// The EtcdCluster has another cluster ID than the EtcdRestore names.
-    ClusterIDMismatch: EtcdRestore;
+    /// The EtcdCluster has another cluster ID than the EtcdRestore names, or than the EtcdBackup was ordered of.
+    ClusterIDMismatch: EtcdBackup, EtcdRestore;
     /// An EtcdRestore waits until its EtcdCluster takes it up.
     OrderPending: EtcdRestore;
+    /// An EtcdRestore could not begin within its startingDeadline, and never will.
+    OrderExpired: EtcdRestore;
     /// The new members serve the data of the snapshot.
     RestoredInPlace: EtcdRestore;
 }
@@ -331,11 +361,15 @@ impl From<FailureKind> for Reason {
             FailureKind::OrderRefused => Self::OrderRefused,
             FailureKind::NoSource => Self::NoSource,
             FailureKind::SnapshotFailed => Self::SnapshotFailed,
+            FailureKind::TooSlow => Self::SnapshotTooSlow,
             FailureKind::StoreUnavailable => Self::StoreUnavailable,
             FailureKind::StoreForbidden => Self::StoreForbidden,
             FailureKind::NotInStore => Self::NotInStore,
+            FailureKind::NoBackup => Self::NoBackupFound,
+            FailureKind::Ambiguous => Self::BackupAmbiguous,
             FailureKind::Mismatch => Self::ChecksumMismatch,
             FailureKind::CannotDecrypt => Self::CannotDecrypt,
+            FailureKind::LimitTooLow => Self::RateLimitTooLow,
             FailureKind::NotOurs => Self::ObjectNotOwned,
             FailureKind::NoSpace => Self::NoSpace,
             FailureKind::Unfit => Self::SnapshotIncompatible,

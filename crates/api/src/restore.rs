@@ -6,8 +6,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::bootstrap::RestoreSpec;
-use crate::rules::rule;
+use crate::latest::LatestStatus;
+use crate::rules::{self, backup, rule};
 use crate::status::if_known;
+
+/// How long after its creation an EtcdRestore may begin.
+pub const DEFAULT_STARTING_DEADLINE: &str = "1h";
 
 /// The order to replace the data of a running EtcdCluster by those of a snapshot, once.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -28,6 +32,9 @@ use crate::status::if_known;
         "description": "The EtcdCluster whose data are replaced" }"#,
     printcolumn = r#"{ "name": "Phase", "type": "string", "jsonPath": ".status.phase",
         "description": "Pending, Running, Complete or Failed" }"#,
+    printcolumn = r#"{ "name": "Status", "type": "string", "priority": 1,
+        "jsonPath": ".status.conditions[?(@.type==\"Ready\")].message",
+        "description": "What matters most now" }"#,
     printcolumn = r#"{ "name": "Old", "type": "string", "jsonPath": ".spec.clusterID", "priority": 1,
         "description": "The cluster ID before it" }"#,
     printcolumn = r#"{ "name": "New", "type": "string", "jsonPath": ".status.newClusterID", "priority": 1,
@@ -51,15 +58,45 @@ pub struct EtcdRestoreSpec {
     ]))]
     pub cluster_id: String,
 
+    /// How long after its creation it may begin, such as 1h (the default). One that could not begin by then has failed for good: what it
+    /// waited for may be mended when nobody wants to give up the present data any more.
+    #[serde(default = "default_starting_deadline")]
+    #[schemars(length(max = 32), extend("x-kubernetes-validations" = [
+        rule(backup::DURATION, "startingDeadline must be a duration such as 1h, 90m or 45s"),
+    ]))]
+    pub starting_deadline: String,
+
+    /// Whether the data that are given up are backed up before any member is stopped, to where the snapshot is and encrypted as it is:
+    /// Required (the default), IfPossible (it begins without that backup if it has failed, or takes half of `startingDeadline`), or Never. The
+    /// volumes of the members are kept for `spec.recovery.keepVolumes` of the EtcdCluster in any case.
+    #[serde(default)]
+    pub backup_before: BackupBefore,
+
     /// The snapshot, as in `bootstrap.restore` of an EtcdCluster.
     #[schemars(extend("x-kubernetes-validations" = snapshot_rules()))]
     pub snapshot: RestoreSpec,
+}
+
+/// Whether the data that are given up are backed up first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum BackupBefore {
+    /// Nothing is stopped before it is complete.
+    #[default]
+    Required,
+    /// It is tried.
+    IfPossible,
+    /// There is none.
+    Never,
 }
 
 /// How a restore in place goes, and what came of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EtcdRestoreStatus {
+    /// The generation of the spec that this status is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
     /// What it does now, in one word.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
     #[schemars(with = "RestorePhase")]
@@ -81,13 +118,23 @@ pub struct EtcdRestoreStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
 
-    /// The snapshot, once it was read to its end and its hashes were right. Nothing is stopped before.
+    /// Where the newest backup is restored: the look for it, and the one that was found. No other one is restored by this order.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
+    #[schemars(with = "LatestStatus")]
+    pub latest_backup: Option<LatestStatus>,
+
+    /// The snapshot, once it was read to its end and its hashes were right. Nothing is stopped before, nor more than ten minutes later: then
+    /// it is read again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<ReadSnapshot>,
 
     /// The reading of the snapshot that is under way, or has failed and is repeated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reading: Option<Reading>,
+
+    /// The backup of the data that are given up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backup_before: Option<TakenBefore>,
 
     /// The PersistentVolumeClaims of the old members. They are kept for `spec.recovery.keepVolumes` of the EtcdCluster, and never used
     /// again.
@@ -102,7 +149,7 @@ pub struct EtcdRestoreStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finished: Option<Time>,
 
-    /// Pending, Running, Complete and Failed. One of them is True.
+    /// Ready and Stalled; and Pending, Running, Complete and Failed, of which one is True.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -126,6 +173,19 @@ pub struct ReadSnapshot {
     /// The revision that it has at least, as its manifest has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
+
+    /// Whether auth is enabled in it, where that can be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auth_enabled: Option<bool>,
+    /// When it was taken, as its manifest has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub taken: Option<Time>,
+    /// When it was read to its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time: Option<Time>,
+
+    /// Which try that was.
+    pub attempt: u32,
 }
 
 /// A reading of a snapshot.
@@ -149,6 +209,33 @@ pub struct Reading {
     /// Why it failed, and what to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+}
+
+/// The backup of the data that are given up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TakenBefore {
+    /// The EtcdBackup.
+    pub name: String,
+
+    /// Counts the EtcdBackups that were ordered for this, from 1.
+    pub number: u32,
+
+    /// It is taken of what one member has, since no quorum answered, or the data of members differ.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub without_quorum: bool,
+
+    /// When it was complete. It counts for a time only: clients write meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub complete: Option<Time>,
+
+    /// Why there is no EtcdBackup of this name yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+
+    /// Why the order begins without it. Only where `spec.backupBefore` is IfPossible.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
 }
 
 /// What a restore in place does now. The types of its conditions have the same names.
@@ -179,13 +266,14 @@ impl RestorePhase {
     }
 }
 
+fn default_starting_deadline() -> String {
+    DEFAULT_STARTING_DEADLINE.to_owned()
+}
+
 /// On the snapshot: where revisions are not raised, a client that watches would miss that the data have changed under it.
 fn snapshot_rules() -> Vec<kube_core::Rule> {
     vec![
-        rule(
-            "has(self.backupRef) != has(self.source)",
-            "snapshot must have exactly one of backupRef and source",
-        ),
+        rule(rules::ONE_SNAPSHOT, "snapshot must have exactly one of backupRef, source and latest"),
         rule(
             "self.bumpRevision > 0",
             "snapshot.bumpRevision must be above 0: clients of the running cluster know revisions that the snapshot does not have",

@@ -12,15 +12,25 @@ mod flags;
 mod security;
 
 pub(crate) use flags::etcd_options;
-pub(crate) use security::security_context;
+pub(crate) use security::{security_context, security_context_of_jobs};
 
 /// A rule with its message.
 pub(crate) fn rule(cel: impl Into<String>, message: &str) -> Rule {
     Rule::new(cel).message(message)
 }
 
+/// A field of others that has no meaning here, whatever is in it. The schema knows it, so that a client without strict validation is
+/// told, where the API server would drop an unknown field in silence.
+pub(crate) fn refused(message: &str) -> Schema {
+    json_schema!({
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": true,
+        "x-kubernetes-validations": [rule("false", message)],
+    })
+}
+
 /// On the whole object. The rules on changes apply once the cluster is bootstrapped: until then an edit may cure what
-/// prevents that, and a new attempt starts.
+/// prevents that, and a new attempt starts. An edit that comes after the first leader is not carried out, and may be taken back.
 pub(crate) fn object() -> Vec<Rule> {
     const NOT_BOOTSTRAPPED: &str = "!has(self.status) || !has(self.status.clusterID)";
     let fixed = |path: &str, unchanged: &str, message: &str| {
@@ -37,15 +47,28 @@ pub(crate) fn object() -> Vec<Rule> {
             "metadata.name must be a DNS label that starts with a letter (a-z, then a-z, 0-9 or '-', no dots), because \
              Services and members carry it",
         ),
+        // Once it is bootstrapped nothing reads it any more, and a manifest that has it would restore the same snapshot whenever the
+        // EtcdCluster is created again. So it can leave the manifest then.
+        rule(
+            "has(self.spec.bootstrap) == has(oldSelf.spec.bootstrap) ? \
+             (!has(self.spec.bootstrap) || self.spec.bootstrap == oldSelf.spec.bootstrap || \
+             (has(self.status) && has(self.status.clusterID))) : \
+             (has(oldSelf.spec.bootstrap) && has(self.status) && has(self.status.clusterID))",
+            "bootstrap is fixed once the EtcdCluster exists, until status.clusterID is recorded; then it has no effect, and may be changed \
+             or removed, and not added. Create an EtcdRestore to replace the data of this cluster, or another EtcdCluster",
+        )
+        .field_path(".spec.bootstrap"),
         fixed(
             ".spec.storageSpec.medium",
-            "self.spec.storageSpec.medium == oldSelf.spec.storageSpec.medium",
+            "self.spec.storageSpec.medium == oldSelf.spec.storageSpec.medium || \
+             (has(self.status.target) && self.spec.storageSpec.medium == self.status.target.storage.medium)",
             "storageSpec.medium is fixed once the cluster is bootstrapped: the data of its members are there. \
              Create another cluster and move the data",
         ),
         fixed(
             ".spec.storageSpec.accessModes",
-            "self.spec.storageSpec.accessModes == oldSelf.spec.storageSpec.accessModes",
+            "self.spec.storageSpec.accessModes == oldSelf.spec.storageSpec.accessModes || \
+             (has(self.status.target) && self.spec.storageSpec.accessModes == self.status.target.storage.accessMode)",
             "storageSpec.accessModes is fixed once the cluster is bootstrapped: Kubernetes does not change it on volumes",
         ),
         fixed(
@@ -58,7 +81,8 @@ pub(crate) fn object() -> Vec<Rule> {
         ),
         fixed(
             ".spec.tls.provider",
-            "self.spec.tls.provider == oldSelf.spec.tls.provider",
+            "self.spec.tls.provider == oldSelf.spec.tls.provider || \
+             (has(self.status.target) && self.spec.tls.provider == (self.status.target.tls ? 'auto' : 'disabled'))",
             "tls.provider is fixed once the cluster is bootstrapped: peers with TLS and peers without it \
              cannot form a quorum",
         ),
@@ -80,22 +104,32 @@ fn user_of(object: &str) -> String {
     )
 }
 
+/// A snapshot is given in one way.
+pub(crate) const ONE_SNAPSHOT: &str =
+    "[has(self.backupRef), has(self.source), has(self.latest)].filter(given, given).size() == 1";
+
 /// On `bootstrap.restore`.
 pub(crate) fn restore() -> Vec<Rule> {
-    vec![rule(
-        "has(self.backupRef) != has(self.source)",
-        "bootstrap.restore: exactly one of backupRef and source must be given",
-    )]
+    vec![rule(ONE_SNAPSHOT, "bootstrap.restore: exactly one of backupRef, source and latest must be given")]
+}
+
+/// On `latest` of a snapshot.
+pub(crate) fn latest() -> Vec<Rule> {
+    vec![
+        rule(
+            "has(self.cluster) != has(self.clusterID)",
+            "latest: exactly one of cluster and clusterID must be given",
+        ),
+        rule(
+            "!has(self.clusterNamespace) || has(self.cluster)",
+            "latest: clusterNamespace is that of the EtcdCluster that cluster names; leave it out, or give cluster",
+        ),
+    ]
 }
 
 /// On the spec.
 pub(crate) fn spec() -> Vec<Rule> {
     let mut rules = vec![
-        rule(
-            "has(self.bootstrap) == has(oldSelf.bootstrap) && (!has(self.bootstrap) || self.bootstrap == oldSelf.bootstrap)",
-            "bootstrap is fixed once the EtcdCluster exists: what a cluster begins with cannot change afterwards. Create another \
-             EtcdCluster to restore a snapshot",
-        ),
         rule(
             "!has(self.bootstrap) || !has(self.bootstrap.restore) || self.storageSpec.medium != 'Memory'",
             "bootstrap.restore needs volumes: a member in memory would forget what it was restored with and has stored since",

@@ -13,7 +13,10 @@ use crate::rules::{self, backup, rule};
 
 mod status;
 
-pub use status::{EtcdBackupScheduleStatus, FailedTest, RunningTest, ScheduleCondition, VerifiedBackup};
+pub use status::{
+    EtcdBackupScheduleStatus, FailedTest, RunningTest, ScheduleCondition, SpentOrder, StoreLook,
+    VerifiedBackup,
+};
 
 /// The longest name of an EtcdBackupSchedule: its backups are called `<schedule>-<twelve digits>`.
 pub const MAX_SCHEDULE_NAME_LENGTH: usize = 50;
@@ -45,6 +48,9 @@ pub const DEFAULT_FAILED_KEPT: u32 = 3;
         "description": "When the next backup is due" }"#,
     printcolumn = r#"{ "name": "Failures", "type": "integer", "jsonPath": ".status.consecutiveFailures",
         "description": "How many backups failed since the last good one" }"#,
+    printcolumn = r#"{ "name": "Status", "type": "string", "priority": 1,
+        "jsonPath": ".status.conditions[?(@.type==\"Ready\")].message",
+        "description": "What matters most now" }"#,
     printcolumn = r#"{ "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" }"#
 )]
 #[serde(rename_all = "camelCase")]
@@ -68,6 +74,18 @@ pub struct EtcdBackupScheduleSpec {
         rule(backup::DURATION, "startingDeadline must be a duration such as 1h, 90m or 45s"),
     ]))]
     pub starting_deadline: Option<String>,
+
+    /// By how much the times of this schedule are late at most, such as 30m, so that not all schedules begin at once. By how much, is fixed
+    /// by the uid of the schedule, for backups and for restore tests. Absent: they are not late.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32), extend("x-kubernetes-validations" = [
+        rule(backup::DURATION, "spread must be a duration such as 30m, 90s or 2h"),
+    ]))]
+    pub spread: Option<String>,
+
+    /// Take the first backup when the schedule is created, and not at its first time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub immediate: bool,
 
     /// While this is true, no backup is begun, and none is deleted.
     #[serde(default)]
@@ -145,6 +163,9 @@ pub struct BackupTemplate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BackupMetadata>,
     /// Their spec.
+    #[schemars(extend("x-kubernetes-validations" = [
+        rule(backup::QUORUM_STAYS, backup::QUORUM_MESSAGE),
+    ]))]
     pub spec: EtcdBackupSpec,
 }
 

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::bootstrap::RestoreStatus;
+use crate::latest::LatestStatus;
 
 mod incarnation;
 mod member;
@@ -54,6 +55,10 @@ pub struct EtcdClusterStatus {
     #[schemars(with = "Phase")]
     pub phase: Option<Phase>,
 
+    /// The message of condition Ready, cut for tables.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+
     /// The cluster ID that etcd gave, in hexadecimal. Recorded once: from then on no member is started as part of a new
     /// cluster.
     #[serde(rename = "clusterID", skip_serializing_if = "Option::is_none")]
@@ -94,6 +99,12 @@ pub struct EtcdClusterStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bootstrap: Option<BootstrapStatus>,
 
+    /// Where the cluster begins with the newest backup of a store: the look for it, and the one that was found. No other one is looked for
+    /// once it is there.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
+    #[schemars(with = "LatestStatus")]
+    pub latest_backup: Option<LatestStatus>,
+
     /// The present incarnation of the cluster, if another one was there before: by which order it began. Recorded.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
     #[schemars(with = "IncarnationStatus")]
@@ -104,10 +115,10 @@ pub struct EtcdClusterStatus {
     #[schemars(with = "ReplacingStatus")]
     pub replacing: Option<ReplacingStatus>,
 
-    /// The order to replace the present incarnation that is not begun, and why.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
-    #[schemars(with = "WaitingOrder")]
-    pub waiting_order: Option<WaitingOrder>,
+    /// The orders to replace the present incarnation that are not begun, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waiting_orders: Vec<WaitingOrder>,
+
     /// Where the status of another object came with this one, as after a restore of Kubernetes' objects: what its cluster was. Until its
     /// volumes are adopted or a new cluster is bootstrapped. Recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -164,6 +175,10 @@ pub struct EtcdClusterStatus {
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
     #[schemars(with = "MicroTime")]
     pub data_differ_since: Option<MicroTime>,
+
+    /// While data are known to differ: the voters whose data were just seen to be the same, if they are a quorum.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub data_agreed_by: Vec<String>,
 
     /// Every member that has a name and is not yet removed completely.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -333,6 +348,11 @@ pub struct BootstrapStatus {
     /// with the uid of another object, such as one that a backup restored, is not followed. Recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adopted_by: Option<String>,
+
+    /// The data were given up for a restore in place or a recovery once, and came back by adoption: an EtcdRestore that names their cluster
+    /// ID is not carried out unless it says that it means them again. Recorded.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub taken_back: bool,
 
     /// A member of this attempt had a leader, so that the attempt is not abandoned any more. Recorded.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

@@ -21,6 +21,8 @@ struct Case {
     #[serde(default)]
     spec: Value,
     before: Option<Value>,
+    /// Before and after.
+    status: Option<Value>,
     #[serde(default)]
     refused: Vec<String>,
 }
@@ -52,7 +54,11 @@ fn object(case: &Case, patch: &Value) -> Value {
         }
     }
     let metadata = json!({"name": case.name});
-    json!({"apiVersion": "operator.etcd.io/v1alpha1", "kind": case.kind, "metadata": metadata, "spec": spec})
+    let mut object = json!({"apiVersion": "operator.etcd.io/v1alpha1", "kind": case.kind, "metadata": metadata, "spec": spec});
+    if let Some(status) = &case.status {
+        object["status"] = status.clone();
+    }
+    object
 }
 
 #[test]

@@ -160,6 +160,25 @@ fn what_is_not_honoured_is_refused_with_the_reason() {
     assert_eq!(refusals.len(), expected.len(), "{refusals:#?}");
 }
 
+/// Seen with the shape that the etcd-io operator discusses: these fields were dropped in silence where the client validates nothing.
+#[test]
+fn fields_that_are_only_proposed_upstream_are_refused_and_not_dropped() {
+    let surface = json!({ "provider": "auto", "auto": { "commonName": "x", "duration": "2160h" } });
+    let spec = json!({
+        "size": 3, "version": "v3.6.16",
+        "tls": { "peer": surface, "client": surface },
+        "metrics": { "enabled": true, "podMonitor": { "enabled": true, "interval": "30s" } },
+    });
+    let refusals = refusals(&spec);
+    for reason in ["not supported: tls.peer", "not supported: tls.client", "not supported: metrics"] {
+        assert!(refusals.iter().any(|refusal| refusal.contains(reason)), "{reason}: {refusals:#?}");
+    }
+    assert_eq!(refusals.len(), 3, "{refusals:#?}");
+    let read: EtcdCluster = serde_json::from_value(object(&spec)).unwrap();
+    let read = serde_json::to_value(read.spec).unwrap();
+    assert_eq!(lost(&spec, &read, "spec"), Vec::<String>::new(), "pruned");
+}
+
 #[test]
 fn a_go_program_finds_every_field_of_status_that_it_knows() {
     let status = json!({

@@ -1,6 +1,6 @@
 //! Bad EtcdRestores are refused with a message that says what to do, and the sample passes.
 
-use quorate_api::{EtcdRestore, crd};
+use quorate_api::{EtcdCluster, EtcdRestore, crd};
 use serde_json::{Value, json};
 
 use crate::validation::judge;
@@ -36,10 +36,12 @@ fn a_bad_order_is_refused_and_says_why() {
     let cases = [
         (json!({"clusterID": "8E9E"}), "clusterID must be status.clusterID of the EtcdCluster"),
         (json!({"clusterID": ""}), "clusterID must be status.clusterID of the EtcdCluster"),
-        (json!({"snapshot": {}}), "snapshot must have exactly one of backupRef and source"),
+        (json!({"backupBefore": "Sometimes"}), "spec.backupBefore: Unsupported value"),
+        (json!({"startingDeadline": "soon"}), "startingDeadline must be a duration"),
+        (json!({"snapshot": {}}), "snapshot must have exactly one of backupRef, source and latest"),
         (
             json!({"snapshot": {"backupRef": {"name": "first"}, "source": source}}),
-            "snapshot must have exactly one of backupRef and source",
+            "snapshot must have exactly one of backupRef, source and latest",
         ),
         (
             json!({"snapshot": {"backupRef": {"name": "first"}, "bumpRevision": 0}}),
@@ -77,4 +79,21 @@ fn the_sample_is_accepted_and_its_status_survives_the_types() {
     assert_eq!(judge::refusals(&schema(), None, &sample), Vec::<String>::new());
     let read: EtcdRestore = serde_json::from_value(sample.clone()).unwrap();
     assert_eq!(json!(read)["status"], sample["status"]);
+}
+
+#[test]
+fn o02_the_backup_that_a_restore_still_needs_is_the_recorded_one_whatever_the_spec_says_now() {
+    let source = json!({"destination": {"s3": {"bucket": "bucket"}}, "key": "k", "sha256": "a".repeat(64)});
+    for bootstrap in [json!(null), json!({"restore": {"backupRef": {"name": "edited"}}})] {
+        let cluster: EtcdCluster = serde_json::from_value(json!({
+            "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster", "metadata": {"name": "demo"},
+            "spec": {"size": 1, "version": "3.6.16", "bootstrap": bootstrap},
+            "status": {
+                "clusterID": "a1", "members": [{"name": "demo-0", "phase": "Voter", "phaseSince": "2026-09-21T00:00:00Z"}],
+                "bootstrap": {"attempt": 1, "restore": {"backup": "first", "source": source, "bumpRevision": 1}},
+            },
+        }))
+        .unwrap();
+        assert_eq!(cluster.needs_backup(), Some("first"), "demo-0 may still restore it");
+    }
 }

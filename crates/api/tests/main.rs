@@ -1,5 +1,6 @@
 //! The kinds as users and the API server meet them.
 
+mod argocd;
 mod backups;
 mod definition;
 mod etcd_io;

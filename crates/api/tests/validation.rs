@@ -37,10 +37,35 @@ fn every_bad_input_gets_its_message_and_every_good_one_passes() {
 }
 
 #[test]
+fn t09_an_edit_of_what_is_fixed_that_was_never_carried_out_can_be_taken_back() {
+    let cluster = |spec: Value| {
+        json!({
+            "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster", "metadata": {"name": "demo"},
+            "spec": spec,
+            "status": {"clusterID": "8e9e05c52164694d", "target": {
+                "size": 3, "version": "3.6.16", "tls": false, "pod": {"revision": "r", "imageHasVersion": true, "template": "{}"},
+                "storage": {"medium": "", "accessMode": "ReadWriteOnce", "bytes": 1, "whenDeleted": "Retain", "whenScaled": "Delete"},
+            }},
+        })
+    };
+    let spec = |provider: &str, medium: &str, mode: &str| {
+        cluster(json!({
+            "size": 3, "version": "3.6.16", "tls": {"provider": provider},
+            "storageSpec": {"medium": medium, "accessModes": mode, "volumeSizeRequest": "1Gi"},
+        }))
+    };
+    let refusals = |before: &Value, after: &Value| judge::refusals(&schema(), Some(before), after);
+    let (right, wrong) = (spec("disabled", "", "ReadWriteOnce"), spec("auto", "Memory", "ReadWriteOncePod"));
+    assert_eq!(refusals(&wrong, &right), Vec::<String>::new());
+    assert_eq!(refusals(&right, &wrong).len(), 3);
+}
+
+#[test]
 fn the_samples_are_accepted() {
     for sample in [
         include_str!("../../../config/samples/etcdcluster.yaml"),
         include_str!("../../../config/samples/etcdcluster-etcd-io.yaml"),
+        include_str!("../../../config/samples/etcdcluster-restored.yaml"),
     ] {
         let object: Value = serde_yaml_ng::from_str(sample).unwrap();
         assert_eq!(judge::refusals(&schema(), None, &object), Vec::<String>::new());

@@ -11,7 +11,8 @@ use tokio_util::io::ReaderStream;
 
 use crate::codec::{self, Encoder};
 use crate::manifest::{self, FORMAT};
-use crate::pace::Pace;
+use crate::pace::{self, Pace};
+use crate::room;
 use crate::source::{self, Chosen};
 use crate::spool::Spool;
 use crate::store::{Abandoned, Created, Upload};
@@ -26,9 +27,15 @@ const TIDY: Duration = Duration::from_secs(30);
 
 /// Takes the backup, or finds that it has been taken. Returns its manifest, which is in the store.
 pub async fn back_up(order: &BackupOrder, context: &Context) -> Result<Manifest> {
-    let recipients = codec::recipients(&order.recipients)?;
-    let store = Store::open(&order.destination, &context.places)?;
-    let manifest = take(order, &recipients, &store, context).await?;
+    let mut wrote = false;
+    let taken = async {
+        let recipients = codec::recipients(&order.recipients)?;
+        let store = Store::open(&order.destination, &context.places)?;
+        let manifest = take(order, &recipients, &store, &mut wrote, context).await?;
+        Ok::<_, Failure>((store, manifest))
+    };
+    let taken = taken.await;
+    let (store, manifest) = taken.map_err(|failure| Failure { wrote: Some(wrote), ..failure })?;
     tidy(&store, &order.key, Abandoned::OfEtcd, context).await;
     Ok(manifest)
 }
@@ -52,26 +59,52 @@ async fn take(
     order: &BackupOrder,
     recipients: &[age::x25519::Recipient],
     store: &Store,
+    wrote: &mut bool,
     context: &Context,
 ) -> Result<Manifest> {
-    if let Some(complete) = context.unless_stopped(earlier_try(store, order)).await? {
-        (context.log)(&format!("{} is there already, complete", store.url(&order.key)));
-        return Ok(complete);
+    let mut sight = Sight::Reads;
+    match context.unless_stopped(earlier_try(store, order)).await {
+        Ok(None) => {}
+        Ok(Some(complete)) => {
+            (context.log)(&format!("{} is there already, complete", store.url(&order.key)));
+            return Ok(complete);
+        }
+        // Credentials that only write are the safer ones, and S3 answers so for what is not there without the right to list. If nothing may
+        // be written either, the upload says so before etcd sends anything.
+        Err(failure) if failure.kind == FailureKind::StoreForbidden && store.is_bucket() => {
+            let text = format!("it is not known what is there, so it is written: {}", failure.message);
+            (context.log)(&text);
+            sight = Sight::Blind;
+        }
+        Err(failure) => return Err(failure),
     }
-    let chosen = context.unless_stopped(source::choose(order, context)).await?;
-    (context.log)(&format!(
-        "taking a snapshot of {}, at revision {} or later",
-        chosen.member, chosen.revision.0
-    ));
-    let started = now();
-    let mut upload = context.unless_stopped(store.upload(&order.key)).await?;
+    let choice = context.unless_stopped(source::choose(order, context)).await?;
+    pace::in_time(order, choice.first().db_size, context.log)?;
+    let begun = context.unless_stopped(store.upload(&order.key)).await;
+    // What is refused has written nothing. Of another failure that is not known: a reply may have been lost.
+    *wrote = begun
+        .as_ref()
+        .err()
+        .is_none_or(|failure| !matches!(failure.kind, FailureKind::StoreForbidden | FailureKind::NotInStore));
+    let mut upload = begun?;
     let sent = async {
+        room::is_there(order, store, choice.first(), context).await?;
+        let chosen = choice.confirm(order, context).await?;
+        (context.log)(&format!(
+            "taking a snapshot of {}, at revision {} or later",
+            chosen.member, chosen.revision.0
+        ));
+        let started = now();
         let whole = send(order, &chosen, recipients, &mut upload, context).await?;
         // Another try of the same Job may have been faster.
-        Ok((whole, earlier_try(store, order).await?))
+        let faster = match sight {
+            Sight::Reads => earlier_try(store, order).await?,
+            Sight::Blind => None,
+        };
+        Ok(((chosen, started, whole), faster))
     };
-    let whole = match context.unless_stopped(sent).await {
-        Ok((whole, None)) => whole,
+    let (chosen, started, whole) = match context.unless_stopped(sent).await {
+        Ok((sent, None)) => sent,
         Ok((_, Some(complete))) => {
             abort(upload, context).await;
             return Ok(complete);
@@ -82,12 +115,18 @@ async fn take(
         }
     };
     let stored = upload.finish().await?;
-    if store.size(&order.key).await? != Some(stored.bytes) {
+    let is_whole = match sight {
+        Sight::Reads => store.size(&order.key).await? == Some(stored.bytes),
+        // The store has checked what it was sent, or has no way to.
+        Sight::Blind => true,
+    };
+    if !is_whole {
         let message =
             format!("{} is not there with the {} bytes that were sent", store.url(&order.key), stored.bytes);
         return Err(Failure::new(FailureKind::StoreUnavailable, message));
     }
     let manifest = Manifest {
+        auth_enabled: None,
         format: FORMAT,
         origin: order.origin.clone(),
         key: order.key.clone(),
@@ -102,11 +141,19 @@ async fn take(
         cluster_id: chosen.status.cluster_id.to_string(),
         member: chosen.member,
         without_quorum: order.without_quorum,
+        contents: chosen.contents,
         started,
         finished: now(),
     };
-    complete(store, &manifest).await?;
+    complete(store, &manifest, sight).await?;
     Ok(manifest)
+}
+
+/// Whether the store lets the Job see what is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sight {
+    Reads,
+    Blind,
 }
 
 /// The manifest of this very backup, if it was taken before and is complete.
@@ -150,7 +197,7 @@ async fn send(
     upload: &mut Upload,
     context: &Context,
 ) -> Result<Whole> {
-    let pace = Pace::default();
+    let pace = Pace::of(order);
     let (sink, encoded) = tokio::io::duplex(PIPE);
     let encode = async {
         let mut stream = chosen.client.snapshot().await.map_err(|error| broke(&error))?;
@@ -185,6 +232,7 @@ async fn straight(stream: &mut SnapshotStream, encoder: &mut Encoder, pace: &Pac
 
 /// The next bytes of a snapshot.
 pub(crate) async fn next(stream: &mut SnapshotStream, pace: &Pace) -> Result<Option<Vec<u8>>> {
+    pace.admits().await;
     let chunk = stream.next().await.map_err(|error| broke(&error))?;
     match &chunk {
         Some(chunk) => pace.received(chunk.bytes.len()),
@@ -208,9 +256,13 @@ async fn abort(upload: Upload, context: &Context) {
 }
 
 /// Writes the manifest, which makes the object a backup.
-async fn complete(store: &Store, manifest: &Manifest) -> Result<()> {
-    match store.create(&manifest::key_of(&manifest.key), manifest::to_bytes(manifest)).await? {
+async fn complete(store: &Store, manifest: &Manifest, sight: Sight) -> Result<()> {
+    let key = manifest::key_of(&manifest.key);
+    match store.create(&key, manifest::to_bytes(manifest)).await? {
         Created::Yes => Ok(()),
+        // An earlier try was complete, and nobody could see that: its object has been replaced, so its manifest describes nothing. The key has
+        // the uid of the EtcdBackup, so it is nobody else's.
+        Created::Exists if sight == Sight::Blind => store.replace(&key, manifest::to_bytes(manifest)).await,
         // A reply may have been lost, and the request repeated.
         Created::Exists => match manifest::read(store, &manifest.key).await? {
             Some(found) if found == *manifest => Ok(()),
@@ -234,7 +286,7 @@ fn pipe_broke(error: &std::io::Error) -> Failure {
 fn now() -> String {
     #[expect(
         clippy::disallowed_methods,
-        reason = "for people who read the manifest; nothing is decided by it"
+        reason = "for people who read the manifest, and to tell the newest backup; nothing is deleted by it"
     )]
     let now = jiff::Timestamp::now();
     format!("{now:.0}")

@@ -89,14 +89,18 @@ pub(crate) fn unreadable(error: &io::Error) -> Failure {
     Failure::new(FailureKind::Mismatch, format!("the object cannot be unpacked: {error}"))
 }
 
-/// Every identity in the files of a directory.
+/// Every identity in the files of a directory: of the Secret that `identitiesSecret` names, which is mounted there if one is named.
 fn read_identities(dir: &Path) -> Result<Vec<Box<dyn age::Identity + Send + Sync>>> {
     let refused = |why: String| {
-        let message =
-            format!("the object is encrypted, and no age identity was found in {}: {why}", dir.display());
+        let message = format!(
+            "the object is encrypted, and identitiesSecret has no identity of age: {why}. Each value of that Secret is a file of age-keygen"
+        );
         Failure::new(FailureKind::CannotDecrypt, message)
     };
-    let entries = fs::read_dir(dir).map_err(|error| refused(error.to_string()))?;
+    let entries = fs::read_dir(dir).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => refused("it is not given".to_owned()),
+        _ => refused(error.to_string()),
+    })?;
     let mut identities = Vec::new();
     for entry in entries {
         let path = entry.map_err(|error| refused(error.to_string()))?.path();
@@ -106,10 +110,15 @@ fn read_identities(dir: &Path) -> Result<Vec<Box<dyn age::Identity + Send + Sync
         }
         let file = fs::File::open(&path).map_err(|error| refused(error.to_string()))?;
         let read = IdentityFile::from_buffer(BlockingReader::new(file));
-        let read = read.map_err(|_| refused(format!("{} has something else", path.display())))?;
+        let read = read.map_err(|_| refused(format!("{} has something else", name_of(&path))))?;
         identities.extend(read.into_identities().map_err(|error| refused(error.to_string()))?);
     }
     if identities.is_empty() { Err(refused("there is none".to_owned())) } else { Ok(identities) }
+}
+
+/// The key of the Secret.
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn cannot(error: &DecryptError) -> Failure {

@@ -56,17 +56,21 @@ impl Restore<'_> {
     }
 
     async fn can_bump(&self) -> Result<()> {
-        let help = output(Command::new(self.program).args(["snapshot", "restore", "--help"])).await?;
-        if [help.stdout, help.stderr]
-            .iter()
-            .any(|text| String::from_utf8_lossy(text).contains("--bump-revision"))
-        {
+        if raises_revisions(self.program).await? {
             return Ok(());
         }
         let message =
             "etcdutl of this image cannot raise revisions (--bump-revision): use etcd 3.5.10 or newer";
         Err(Failure::new(FailureKind::Unfit, message))
     }
+}
+
+/// Whether the program can raise revisions, which etcdutl before 3.5.10 cannot.
+pub(crate) async fn raises_revisions(program: &Path) -> Result<bool> {
+    let help = output(Command::new(program).args(["snapshot", "restore", "--help"])).await?;
+    Ok([help.stdout, help.stderr]
+        .iter()
+        .any(|text| String::from_utf8_lossy(text).contains("--bump-revision")))
 }
 
 /// The minor version of the program.
@@ -83,7 +87,7 @@ pub async fn minor(program: &Path) -> Result<Minor> {
 
 /// What a snapshot has, read without etcd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub(crate) struct Contents {
+pub(crate) struct Latest {
     /// The revision.
     pub(crate) revision: i64,
     /// How many keys. etcd 3.5 counts each change of a key.
@@ -94,7 +98,7 @@ pub(crate) struct Contents {
 }
 
 /// Reads what a snapshot has.
-pub(crate) async fn contents(program: &Path, file: &Path) -> Result<Contents> {
+pub(crate) async fn contents(program: &Path, file: &Path) -> Result<Latest> {
     let mut command = Command::new(program);
     command.args(["snapshot".as_ref(), "status".as_ref(), file.as_os_str()]).args(["-w", "json"]);
     let output = output(&mut command).await?;

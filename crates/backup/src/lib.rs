@@ -3,23 +3,35 @@
 //!
 //! - [`back_up`]: a snapshot of etcd into a store ([`taken`]: whether it is there already); [`remove()`]: the way out of it
 //! - [`Found`]: an object that is to be restored, and its download; [`read()`]: whether it could be; [`verify()`]: a restore test
+//! - [`take`]: a snapshot that who reaches the store has handed on to who does not
+//! - [`look()`]: whether objects are still there; [`find()`]: which backup of a cluster is the newest
+//! - [`bbolt`]: the format of a database; `auth`: whether auth is enabled in one, while it passes by
 //! - [`etcdutl`]: the program that makes a data directory of a snapshot
-//! - `store`: where objects are; `source`: which member sends the snapshot; `codec`: zstd and age; `trailer`: etcd's own hash
+//! - `store`: where objects are; `source`: which member sends the snapshot;
+//!   `agree`: whether others have the same data; `codec`: zstd and age; `trailer`: etcd's own hash
 //! - [`Context`]: the directories, the log and the order to stop
 //!
 //! Every failure is a [`Failure`](quorate_api::job::Failure), which the operator reports as it is. Nothing here waits longer than it
 //! must: the Job tries again, and so does the kubelet.
 
+mod agree;
+mod auth;
 mod backup;
+pub mod bbolt;
 mod codec;
 mod context;
 pub mod etcdutl;
+mod find;
+mod handed;
 mod hex;
+mod limit;
+mod look;
 mod manifest;
 mod pace;
 mod read;
 mod remove;
 mod restore;
+mod room;
 mod source;
 mod spool;
 mod store;
@@ -28,6 +40,9 @@ mod verify;
 
 pub use backup::{back_up, taken};
 pub use context::{Context, Places};
+pub use find::find;
+pub use handed::{Handed, Note, fetch_for_test, is_whole, take};
+pub use look::look;
 pub use read::read;
 pub use remove::remove;
 pub use restore::{Fetched, Found};

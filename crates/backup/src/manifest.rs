@@ -8,17 +8,24 @@ use crate::{Result, Store};
 /// The format that this program reads and writes.
 pub(crate) const FORMAT: u32 = 1;
 
+/// How its name ends.
+pub(crate) const END: &str = ".json";
+
 /// The key of the manifest of an object.
 pub(crate) fn key_of(key: &str) -> String {
-    format!("{key}.json")
+    format!("{key}{END}")
 }
 
 /// The manifest of an object; `None` if there is none.
 pub(crate) async fn read(store: &Store, key: &str) -> Result<Option<Manifest>> {
     let file = key_of(key);
     let Some(text) = store.read(&file).await? else { return Ok(None) };
-    let url = store.url(&file);
-    let manifest: Manifest = serde_json::from_slice(&text).map_err(|error| {
+    parse(&text, key, &store.url(&file)).map(Some)
+}
+
+/// A manifest that was read from beside the object of this key.
+pub(crate) fn parse(text: &[u8], key: &str, url: &str) -> Result<Manifest> {
+    let manifest: Manifest = serde_json::from_slice(text).map_err(|error| {
         let message = format!("{url} is not the manifest of a backup ({error}): something else has that key");
         Failure::new(FailureKind::NotOurs, message)
     })?;
@@ -31,7 +38,7 @@ pub(crate) async fn read(store: &Store, key: &str) -> Result<Option<Manifest>> {
             format!("{url} is the manifest of {:?}: the objects were moved or exchanged", manifest.key);
         return Err(Failure::new(FailureKind::Mismatch, message));
     }
-    Ok(Some(manifest))
+    Ok(manifest)
 }
 
 /// The manifest as it is stored.

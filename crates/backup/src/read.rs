@@ -4,9 +4,11 @@ use quorate_api::job::{Manifest, ReadOrder};
 
 use crate::{Context, Found, Result};
 
-/// Reads it. Without a manifest in the store, the answer has what was found.
+/// Reads it. Without a manifest in the store, the answer has what was found. Whether auth is enabled is always what was found.
 pub async fn read(order: &ReadOrder, context: &Context) -> Result<Manifest> {
     let found = Found::find(&order.source, context).await?;
-    let bytes = found.read(context).await?;
-    Ok(found.manifest().cloned().unwrap_or_else(|| Manifest { snapshot_bytes: bytes, ..found.as_manifest() }))
+    let (bytes, auth_enabled) = found.read(context).await?;
+    let manifest = found.manifest().cloned();
+    let manifest = manifest.unwrap_or_else(|| Manifest { snapshot_bytes: bytes, ..found.as_manifest() });
+    Ok(Manifest { auth_enabled, ..manifest })
 }

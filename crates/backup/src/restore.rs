@@ -10,6 +10,7 @@ use quorate_api::job::{Failure, FailureKind, Manifest, Source};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
 
+use crate::auth::AuthScan;
 use crate::codec::Decoder;
 use crate::spool::{Spool, cannot_write};
 use crate::trailer::{HASH, Trailer, Whole};
@@ -43,7 +44,17 @@ impl Found {
     /// Looks for the object. Without a manifest the order must have its SHA-256.
     pub async fn find(source: &Source, context: &Context) -> Result<Self> {
         let store = Store::open(&source.destination, &context.places)?;
-        let look = async { Ok((manifest::read(&store, &source.key).await?, store.size(&source.key).await?)) };
+        let look = async {
+            let (manifest, size) =
+                (manifest::read(&store, &source.key).await?, store.size(&source.key).await?);
+            // What is between answers 404 as well, and then nothing is known of the backup.
+            if size.is_none() {
+                store.confirm_missing(&source.key).await?;
+            } else if manifest.is_none() {
+                store.confirm_missing(&manifest::key_of(&source.key)).await?;
+            }
+            Ok((manifest, size))
+        };
         let (manifest, stored_bytes) = context.unless_stopped(look).await?;
         let url = store.url(&source.key);
         let Some(stored_bytes) = stored_bytes else {
@@ -119,18 +130,22 @@ impl Found {
         context.unless_stopped(fetch).await
     }
 
-    /// Reads it to its end without keeping it: whether it is what was stored, can be unpacked, and is whole. Returns bytes of the database.
-    pub async fn read(&self, context: &Context) -> Result<u64> {
+    /// Reads it to its end without keeping it: whether it is what was stored, can be unpacked, and is whole. Returns bytes of the database,
+    /// and whether auth is enabled in it, where that can be told.
+    pub async fn read(&self, context: &Context) -> Result<(u64, Option<bool>)> {
         let read = async {
             let (pipe, object) = tokio::io::duplex(PIPE);
             let unpacked = async {
                 let decoder = codec::decoder(object, &context.places.identities).await?;
-                self.examine(decoder, u64::MAX).await
+                let mut scan = AuthScan::default();
+                let unreadable = |error| codec::unreadable(&error);
+                let whole = self.unwrap(decoder, u64::MAX, &mut scan, unreadable).await?;
+                Ok((whole.bytes, scan.finish()))
             };
             let (downloaded, unpacked) = tokio::join!(self.pour(pipe, context), unpacked);
             // What is not what was stored cannot be unpacked either: the first is the cause.
             downloaded?;
-            Ok(unpacked?.bytes)
+            unpacked
         };
         context.unless_stopped(read).await
     }
@@ -237,5 +252,51 @@ impl Found {
             return Err(Failure::new(FailureKind::Mismatch, message));
         }
         Ok(whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::look::tests::Answering;
+
+    #[tokio::test]
+    async fn o15_a_404_that_does_not_come_from_the_store_is_no_fault_of_a_backup() {
+        // What it answers to HEAD and to GET of the object; its manifest is there.
+        type Answers = [(u16, &'static str); 2];
+        async fn found([head, get]: Answers) -> FailureKind {
+            let server = Answering::start(move |request| {
+                let is_manifest = request.lines().next().is_some_and(|line| line.contains(".json"));
+                match (is_manifest, request.starts_with("HEAD")) {
+                    (true, _) => (200, MANIFEST),
+                    (false, true) => head,
+                    (false, false) => get,
+                }
+            });
+            let server = server.await;
+            let source = Source {
+                destination: server.destination.clone(),
+                key: "a/one".to_owned(),
+                sha256: Some("s".to_owned()),
+            };
+            let context = server.context();
+            let read = async { Found::find(&source, &context).await?.read(&context).await };
+            read.await.unwrap_err().kind
+        }
+        const MANIFEST: &str = r#"{"format":1,"origin":{"namespace":"","backup":"","backupUid":""},"key":"a/one","storedBytes":4,"storedSha256":"s",
+            "snapshotBytes":4,"snapshotSha256":"s","compressed":false,"revision":1,"etcdVersion":"3.6.16","clusterId":"1","member":"m",
+            "started":"","finished":""}"#;
+        let proxy = (404, "<html>no such site</html>");
+        assert_eq!(found([proxy, proxy]).await, FailureKind::StoreUnavailable);
+        assert_eq!(found([(404, ""), (200, "data")]).await, FailureKind::StoreUnavailable);
+        assert_eq!(
+            found([(404, ""), (404, "<Error><Code>NoSuchKey</Code></Error>")]).await,
+            FailureKind::NotInStore
+        );
+        assert_eq!(
+            found([(200, "data"), proxy]).await,
+            FailureKind::StoreUnavailable,
+            "also while it is downloaded"
+        );
     }
 }

@@ -1,20 +1,22 @@
 //! The member that sends the snapshot: a healthy follower where there is one, and never a learner or a member of another cluster. It first
-//! serves a linearizable read, so its snapshot has all that was acknowledged before.
+//! serves a linearizable read, so its snapshot has all that was acknowledged before, and another member confirms what it has. Without a quorum
+//! it is the member that has applied most.
 
+use std::cmp::Reverse;
 use std::fs;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures::future::join_all;
-use quorate_api::job::{BackupOrder, Failure, FailureKind, SourceEndpoint};
+use quorate_api::job::{BackupOrder, Contents, Failure, FailureKind, SourceEndpoint};
 use quorate_etcd::{AlarmKind, Deadlines, Endpoint, MemberClient, MemberStatus, Read, Tls};
 use quorate_model::{ClusterId, Revision};
 
-use crate::{Context, Result};
+use crate::{Context, Result, agree};
 
 const DEADLINES: Deadlines = Deadlines { connect: Duration::from_secs(3), call: Duration::from_secs(5) };
 
-/// The member that was chosen.
+/// The member that was chosen, and what is known of its data.
 #[derive(Debug)]
 pub(crate) struct Chosen {
     /// Its name.
@@ -25,16 +27,30 @@ pub(crate) struct Chosen {
     pub(crate) status: MemberStatus,
     /// The revision that it had at least.
     pub(crate) revision: Revision,
+    /// What it had at that revision, as another member confirms.
+    pub(crate) contents: Option<Contents>,
 }
 
-struct Candidate<'a> {
-    member: &'a str,
-    client: MemberClient,
-    status: MemberStatus,
+/// A member that may send its snapshot.
+#[derive(Debug)]
+pub(crate) struct Candidate<'a> {
+    /// Its name.
+    pub(crate) member: &'a str,
+    /// Its client.
+    pub(crate) client: MemberClient,
+    /// What it answered.
+    pub(crate) status: MemberStatus,
 }
 
-/// Chooses the member.
-pub(crate) async fn choose(order: &BackupOrder, context: &Context) -> Result<Chosen> {
+/// The members that may send their snapshots, the best first; that one has this revision.
+#[derive(Debug)]
+pub(crate) struct Choice<'a> {
+    candidates: Vec<Candidate<'a>>,
+    revision: Revision,
+}
+
+/// Finds the members that may send their snapshots.
+pub(crate) async fn choose<'a>(order: &'a BackupOrder, context: &Context) -> Result<Choice<'a>> {
     let mut problems = Vec::new();
     let asked = join_all(order.endpoints.iter().map(|endpoint| ask(endpoint, order.tls, context))).await;
     let mut candidates = Vec::new();
@@ -45,21 +61,61 @@ pub(crate) async fn choose(order: &BackupOrder, context: &Context) -> Result<Cho
         }
     }
     one_cluster(&candidates)?;
-    // The sort is stable: the order's own order, but a leader last.
-    candidates.sort_by_key(|candidate| candidate.status.is_leader());
-    for Candidate { member, client, status } in candidates {
+    // The sort is stable: the order's own order within a rank.
+    candidates.sort_by_key(|candidate| rank(&candidate.status, order.without_quorum));
+    if order.without_quorum {
+        let of = |candidate: &Candidate<'_>| {
+            format!("{} has applied {}", candidate.member, candidate.status.raft_applied_index)
+        };
+        (context.log)(&candidates.iter().map(of).collect::<Vec<_>>().join(", "));
+    }
+    let mut revision = None;
+    while let Some(candidate) = candidates.first() {
+        let member = candidate.member;
         let read = if order.without_quorum { Read::Serializable } else { Read::Linearizable };
-        match client.revision(read).await {
-            Ok(revision) if order.min_revision.is_some_and(|least| revision.0 < least) => {
+        match candidate.client.revision(read).await {
+            Ok(found) if order.min_revision.is_some_and(|least| found.0 < least) => {
                 let least = order.min_revision.unwrap_or_default();
-                problems.push(format!("{member}: it has revision {}, {least} is needed", revision.0));
+                problems.push(format!("{member}: it has revision {}, {least} is needed", found.0));
             }
-            Ok(revision) => return Ok(Chosen { member: member.to_owned(), client, status, revision }),
+            Ok(found) => {
+                revision = Some(found);
+                break;
+            }
             Err(error) => problems.push(format!("{member}: {error}")),
         }
+        candidates.remove(0);
     }
-    let why = if problems.is_empty() { "the order names none".to_owned() } else { problems.join("; ") };
-    Err(Failure::new(FailureKind::NoSource, format!("no member can give a snapshot now: {why}")))
+    let Some(revision) = revision else {
+        let why = if problems.is_empty() { "the order names none".to_owned() } else { problems.join("; ") };
+        return Err(Failure::new(FailureKind::NoSource, format!("no member can give a snapshot now: {why}")));
+    };
+    Ok(Choice { candidates, revision })
+}
+
+impl Choice<'_> {
+    /// What the first of them answered.
+    pub(crate) fn first(&self) -> &MemberStatus {
+        &self.candidates[0].status
+    }
+
+    /// The first of them whose data another one confirms. Asked once the store is known to take the backup: members do nothing else meanwhile.
+    pub(crate) async fn confirm(mut self, order: &BackupOrder, context: &Context) -> Result<Chosen> {
+        let (first, contents) = if order.without_quorum {
+            (0, None)
+        } else {
+            agree::on_contents(&self.candidates, self.revision, context).await?
+        };
+        let Candidate { member, client, status } = self.candidates.swap_remove(first);
+        Ok(Chosen { member: member.to_owned(), client, status, revision: self.revision, contents })
+    }
+}
+
+/// Who comes first. With a quorum all have what was acknowledged, once they served a linearizable read, and the leader has most to do. Without one
+/// they do not, and what counts is how far each has come: entries that one has applied were committed.
+fn rank(status: &MemberStatus, without_quorum: bool) -> (Reverse<u64>, bool) {
+    let applied = if without_quorum { status.raft_applied_index } else { 0 };
+    (Reverse(applied), status.is_leader())
 }
 
 async fn ask<'a>(
@@ -155,6 +211,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn o14_without_a_quorum_the_member_that_has_applied_most_comes_first() {
+        let status = |id: u64, leader: u64, applied: u64| {
+            let header = Some(ResponseHeader { member_id: id, ..ResponseHeader::default() });
+            let version = "3.6.16".to_owned();
+            let reply = StatusResponse {
+                header,
+                version,
+                leader,
+                raft_applied_index: applied,
+                ..StatusResponse::default()
+            };
+            MemberStatus::try_from(reply).unwrap()
+        };
+        let first = |mut members: Vec<MemberStatus>, without_quorum| {
+            members.sort_by_key(|status| rank(status, without_quorum));
+            members[0].member_id.0
+        };
+        let members = || vec![status(1, 0, 100), status(2, 0, 1100), status(3, 0, 900)];
+        assert_eq!(first(members(), true), 2);
+        assert_eq!(
+            first(vec![status(1, 1, 7), status(2, 1, 6), status(3, 1, 7)], false),
+            2,
+            "followers first"
+        );
+    }
+
+    #[test]
     fn corrupt_data_are_not_backed_up_also_where_etcd_does_not_know_whose_they_are() {
         let order = |without_quorum| BackupOrder {
             destination: Destination::default(),
@@ -167,6 +250,9 @@ mod tests {
             compress: false,
             recipients: Vec::new(),
             spool: false,
+            quota_bytes: None,
+            rate_limit: None,
+            seconds: None,
         };
         let sends = |error: &str, without_quorum| {
             let header = Some(ResponseHeader { member_id: 7, ..ResponseHeader::default() });

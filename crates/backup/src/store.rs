@@ -14,12 +14,14 @@ mod upload;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::StreamExt as _;
+use futures::stream::{self, BoxStream};
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions};
 use quorate_api::destination::Destination;
 use quorate_api::job::{Failure, FailureKind};
 
-use crate::{Places, Result};
+use crate::{Places, Result, manifest};
 use explain::Act;
 use folder::Folder;
 pub(crate) use unfinished::Abandoned;
@@ -28,6 +30,9 @@ pub(crate) use upload::Upload;
 
 /// The most bytes that a manifest may have.
 const SMALL: u64 = 1 << 20;
+
+/// The most objects that are listed.
+pub(crate) const LISTED: usize = 500_000;
 
 /// An open store.
 #[derive(Debug)]
@@ -94,6 +99,39 @@ impl Store {
         }
     }
 
+    /// The keys of all objects under the destination's prefix, or under a part of it, in no order; a page at a time from a bucket.
+    pub(crate) async fn list(&self, under: Option<&str>) -> Result<BoxStream<'_, Result<String>>> {
+        let prefix = self.destination.prefix();
+        let folder = match under {
+            Some(under) => self.path(under)?,
+            None => Path::parse(prefix).map_err(|error| {
+                Failure::new(FailureKind::OrderRefused, format!("{prefix:?} cannot be a prefix: {error}"))
+            })?,
+        };
+        let key = move |whole: &str| {
+            let key =
+                if prefix.is_empty() { whole } else { whole.strip_prefix(prefix)?.strip_prefix('/')? };
+            Some(key.to_owned())
+        };
+        match &self.place {
+            Place::Folder(place) => {
+                let found = place.list(&folder, LISTED).await?;
+                let keys = found.into_iter().filter_map(move |whole| key(&whole)).map(Ok);
+                Ok(stream::iter(keys).boxed())
+            }
+            Place::Remote(store) => {
+                let listed = store.list(Some(&folder)).filter_map(move |next| {
+                    let next = match next {
+                        Ok(found) => key(found.location.as_ref()).map(Ok),
+                        Err(error) => Some(Err(self.explain(&error, Act::List, ""))),
+                    };
+                    std::future::ready(next)
+                });
+                Ok(listed.boxed())
+            }
+        }
+    }
+
     /// The bytes of an object; `None` if there is none.
     pub(crate) async fn size(&self, key: &str) -> Result<Option<u64>> {
         let path = self.path(key)?;
@@ -101,6 +139,63 @@ impl Store {
             Place::Folder(folder) => folder.size(&path).await,
             Place::Remote(store) => Ok(self.optional(store.head(&path).await, key)?.map(|meta| meta.size)),
         }
+    }
+
+    /// Whether the store itself says that an object, or its bucket, is not there. What is between may answer 404 as well, and the reply to HEAD
+    /// has no words: so it is asked with GET, and if that does not name what is missing, by a list.
+    pub(crate) async fn lacks(&self, key: &str) -> Result<bool> {
+        let path = self.path(key)?;
+        let store = match &self.place {
+            Place::Folder(folder) => return Ok(folder.size(&path).await?.is_none()),
+            Place::Remote(store) => store,
+        };
+        match store.get_range(&path, 0..1).await {
+            Ok(_) => return Ok(false),
+            Err(error) if explain::names_what_is_missing(&error) => return Ok(true),
+            Err(error) if explain::is_missing_object(&error) => {}
+            Err(error) => return Err(self.explain(&error, Act::Read, key)),
+        }
+        // Begins at the key: what comes before it would be in pages of a thousand.
+        let whole = path.as_ref();
+        let end = whole.char_indices().next_back().map_or(0, |(end, _)| end);
+        let before = Path::parse(&whole[..end]).unwrap_or_default();
+        let folder = whole.rsplit_once('/').map(|(folder, _)| Path::from(folder));
+        let mut listed = store.list_with_offset(folder.as_ref(), &before);
+        while let Some(next) = listed.next().await {
+            match next {
+                Ok(found) if found.location == path => return Ok(false),
+                Ok(found) if found.location > path => break,
+                Ok(_) => {}
+                Err(error) if explain::names_what_is_missing(&error) => return Ok(true),
+                Err(error) => {
+                    let failure = self.explain(&error, Act::Read, key);
+                    let kind = match failure.kind {
+                        FailureKind::NotInStore => FailureKind::StoreUnavailable,
+                        other => other,
+                    };
+                    let message = format!(
+                        "{} is answered with 404, not in the words of a store, and a list of the objects, which would tell, fails: {}. \
+                         Check the endpoint, and for a proxy on the way",
+                        self.url(key),
+                        failure.message
+                    );
+                    return Err(Failure::new(kind, message));
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// That an object is missing, which was told by HEAD, if the store confirms it. Who says now this and now that says nothing.
+    pub(crate) async fn confirm_missing(&self, key: &str) -> Result<()> {
+        if self.lacks(key).await? {
+            return Ok(());
+        }
+        let message = format!(
+            "{} is missing by HEAD and there by GET or by a list. Check the store, and for a proxy on the way",
+            self.url(key)
+        );
+        Err(Failure::new(FailureKind::StoreUnavailable, message))
     }
 
     /// Creates a small object, and never overwrites one.
@@ -120,6 +215,29 @@ impl Store {
         }
     }
 
+    /// Writes a small object, whatever was there.
+    pub(crate) async fn replace(&self, key: &str, bytes: Bytes) -> Result<()> {
+        let path = self.path(key)?;
+        match &self.place {
+            Place::Folder(folder) => {
+                folder.delete(&path).await?;
+                folder.create(&path, bytes).await.map(drop)
+            }
+            Place::Remote(store) => {
+                let written = store.put(&path, bytes.into()).await;
+                written.map(drop).map_err(|error| self.explain(&error, Act::Write, key))
+            }
+        }
+    }
+
+    /// Whether the right to write may come without the right to read.
+    pub(crate) fn is_bucket(&self) -> bool {
+        match &self.place {
+            Place::Remote(_) => true,
+            Place::Folder(_) => false,
+        }
+    }
+
     /// Begins an object, which appears when the upload is finished.
     pub(crate) async fn upload(&self, key: &str) -> Result<Upload> {
         let path = self.path(key)?;
@@ -130,6 +248,24 @@ impl Store {
                 let upload = upload.map_err(|error| self.explain(&error, Act::Write, key))?;
                 Ok(Upload::remote(upload, self.destination.clone(), key))
             }
+        }
+    }
+
+    /// The bytes that are free for an object, as far as the store has an end.
+    pub(crate) async fn free(&self, key: &str) -> Result<Option<u64>> {
+        let path = self.path(key)?;
+        match &self.place {
+            Place::Folder(folder) => folder.free(&path).await,
+            Place::Remote(_) => Ok(None),
+        }
+    }
+
+    /// The manifest that was written last beside an object, of a volume.
+    pub(crate) async fn newest_beside(&self, key: &str) -> Result<Option<Bytes>> {
+        let path = self.path(key)?;
+        match &self.place {
+            Place::Folder(folder) => folder.newest(&path, manifest::END).await,
+            Place::Remote(_) => Ok(None),
         }
     }
 

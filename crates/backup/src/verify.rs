@@ -1,30 +1,41 @@
-//! A restore test: the backup is fetched and restored, etcd starts on it, and is asked what it has.
+//! A restore test: the backup, which was fetched before, is restored, etcd starts on it, and is asked what it has.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use quorate_api::job::{Failure, FailureKind, Verified, VerifyOrder};
+use quorate_api::bootstrap::DEFAULT_BUMP_REVISION;
+use quorate_api::job::{Contents, Failure, FailureKind, Manifest, Verified, VerifyOrder};
 use quorate_etcd::{CallError, Deadlines, Endpoint, MemberClient, Read};
 use quorate_model::Revision;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
-use crate::etcdutl::{self, Contents, Restore};
+use crate::etcdutl::{self, Latest, Restore};
+use crate::handed::{self, Handed};
 use crate::spool::cannot_write;
-use crate::{Context, Found, Result};
+use crate::{Context, Result};
 
-/// How long etcd may take to serve. It reads its whole database first.
+/// How long etcd may take to serve an empty database, on a machine that is busy.
 const START: Duration = Duration::from_secs(120);
+/// How fast it reads its database at least: a slow disk of a network, in a Pod that has what others leave.
+const START_BYTES_PER_SECOND: u64 = 8 << 20;
 
 /// What etcd answers to a call without a user, where auth is enabled.
 const NO_USER: &str = "user name is empty";
 
-/// Carries out the test with the programs `etcd` and `etcdutl` of this directory.
+/// The attempt of which a test takes the snapshot: a Job has one.
+pub(crate) const ATTEMPT: &str = "verify";
+
+/// Where the test happens.
+pub(crate) fn scratch(context: &Context) -> PathBuf {
+    context.places.scratch.join("verify")
+}
+
+/// Carries out the test with the programs `etcd` and `etcdutl` of this directory, on what was fetched for it.
 pub async fn verify(order: &VerifyOrder, programs: &Path, context: &Context) -> Result<Verified> {
-    let scratch = context.places.scratch.join("verify");
-    clear(&scratch).await?;
+    let scratch = scratch(context);
     let verified = context.unless_stopped(test(order, programs, &scratch, context)).await;
     let cleared = clear(&scratch).await;
     let verified = verified?;
@@ -34,48 +45,18 @@ pub async fn verify(order: &VerifyOrder, programs: &Path, context: &Context) -> 
 
 async fn test(order: &VerifyOrder, programs: &Path, scratch: &Path, context: &Context) -> Result<Verified> {
     let etcdutl = programs.join("etcdutl");
-    let found = Found::find(&order.source, context).await?;
-    let manifest = found.manifest().cloned().unwrap_or_else(|| found.as_manifest());
+    let Some(Handed { file, note }) = handed::take(scratch, ATTEMPT, &order.source).await? else {
+        return Err(Failure::new(FailureKind::NoSource, "nothing was fetched for this test"));
+    };
+    let (manifest, bytes) = (note.manifest, note.bytes);
     etcdutl::can_read(&etcdutl, &manifest.etcd_version).await?;
-    let fetched = found.fetch(scratch, u64::MAX, context).await?;
-    let (client_port, peer_port) = free_ports()?;
-    let peer_url = format!("http://127.0.0.1:{peer_port}");
-    let data_dir = scratch.join("data");
-    Restore {
-        program: &etcdutl,
-        file: &fetched.file,
-        data_dir: &data_dir,
-        name: "verify",
-        initial_cluster: &format!("verify={peer_url}"),
-        token: "verify",
-        peer_url: &peer_url,
-        bump_revision: 0,
-    }
-    .run()
-    .await?;
-    (context.log)("restored; starting etcd on it");
-    let client_url = format!("http://127.0.0.1:{client_port}");
-    let mut etcd = Command::new(programs.join("etcd"))
-        .args(["--name=verify", "--unsafe-no-fsync", "--log-level=error", "--quota-backend-bytes=-1"])
-        .arg(format!("--data-dir={}", data_dir.display()))
-        .args([format!("--listen-client-urls={client_url}"), format!("--advertise-client-urls={client_url}")])
-        .args([format!("--listen-peer-urls={peer_url}"), format!("--initial-advertise-peer-urls={peer_url}")])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(|error| etcdutl::cannot_start("etcd".as_ref(), &error))?;
-    let asked = ask(&mut etcd, SocketAddr::from((Ipv4Addr::LOCALHOST, client_port))).await;
-    // It fails only if it has ended already.
-    let _ = etcd.kill().await;
-    let found = match asked? {
-        Answers::All(contents) => contents,
-        Answers::OnlyUsers => {
-            (context.log)(
-                "etcd serves, and its auth refuses us: reading the revision and the keys with etcdutl",
-            );
-            etcdutl::contents(&etcdutl, &fetched.file).await?
-        }
+    let trial = Trial { programs, scratch, file: &file, bytes, context };
+    let has = trial.run(0, async |client, revision| has(&client, revision, &manifest).await).await?;
+    let (found, at_backup) = if let Some(has) = has {
+        has
+    } else {
+        (context.log)("etcd serves, and its auth refuses us: reading the revision and the keys with etcdutl");
+        (etcdutl::contents(&etcdutl, &file).await?, None)
     };
     if found.revision < manifest.revision {
         let message = format!(
@@ -84,32 +65,149 @@ async fn test(order: &VerifyOrder, programs: &Path, scratch: &Path, context: &Co
         );
         return Err(Failure::new(FailureKind::Mismatch, message));
     }
+    if let (Some(wanted), Some(found)) = (&manifest.contents, &at_backup) {
+        compare(wanted, found, manifest.revision, context)?;
+    }
+    // A cluster is restored with its revisions raised, and all that is older compacted. Its keys are not counted again: leases end.
+    if etcdutl::raises_revisions(&etcdutl).await? {
+        // etcdutl adds to the last revision in the file, and a store without a key has none, though etcd says 1.
+        let raised = i64::try_from(DEFAULT_BUMP_REVISION).unwrap_or(i64::MAX);
+        let found = trial.run(DEFAULT_BUMP_REVISION, async |_, revision| Ok(revision.0)).await?;
+        if let Some(found) = found.filter(|found| *found < raised) {
+            let message =
+                format!("the revision is {found} after a restore that raises it to {raised} at least");
+            return Err(Failure::new(FailureKind::Mismatch, message));
+        }
+    }
     Ok(Verified { manifest, revision: found.revision, keys: found.keys, hash: found.hash })
 }
 
-/// What the etcd that was started answers.
-enum Answers {
-    All(Contents),
-    /// It serves, and the snapshot has auth enabled.
-    OnlyUsers,
+/// Whether the restored etcd has what the members had.
+fn compare(wanted: &Contents, found: &Contents, revision: i64, context: &Context) -> Result<()> {
+    let differ = |what: &str, wanted: String, found: String| {
+        let message = format!(
+            "at revision {revision} {what} {found} after the restore, and the members had {wanted} when the backup was taken"
+        );
+        Err(Failure::new(FailureKind::Mismatch, message))
+    };
+    if wanted.keys != found.keys {
+        return differ("the number of keys is", wanted.keys.to_string(), found.keys.to_string());
+    }
+    if wanted.compact_revision != found.compact_revision {
+        (context.log)(
+            "the history was compacted while the backup was taken: the hash of its members says nothing about it",
+        );
+        return Ok(());
+    }
+    if wanted.hash != found.hash {
+        return differ("HashKV is", format!("{:08x}", wanted.hash), format!("{:08x}", found.hash));
+    }
+    Ok(())
 }
 
-async fn ask(etcd: &mut Child, address: SocketAddr) -> Result<Answers> {
-    let deadlines = Deadlines { connect: Duration::from_secs(1), call: Duration::from_secs(60) };
-    let client = MemberClient::new(&Endpoint::plain(address), deadlines);
-    let client = client.map_err(|error| Failure::new(FailureKind::Unfit, error.to_string()))?;
-    let Some(revision) = serves(etcd, &client).await? else { return Ok(Answers::OnlyUsers) };
+/// A restore of the snapshot, and etcd that is started on it.
+#[derive(Clone, Copy, Debug)]
+struct Trial<'a> {
+    programs: &'a Path,
+    scratch: &'a Path,
+    file: &'a Path,
+    bytes: u64,
+    context: &'a Context,
+}
+
+impl Trial<'_> {
+    /// Restores, raising revisions by so many, starts etcd, asks it once it serves, and stops it. `None`: it serves, the snapshot has auth
+    /// enabled, and it answers only users.
+    async fn run<T>(
+        self,
+        bump_revision: u64,
+        ask: impl AsyncFnOnce(MemberClient, Revision) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let (client_port, peer_port) = free_ports()?;
+        let peer_url = format!("http://127.0.0.1:{peer_port}");
+        let data_dir = self.scratch.join("data");
+        // What an earlier trial left: the room for two is not asked for.
+        clear(&data_dir).await?;
+        Restore {
+            program: &self.programs.join("etcdutl"),
+            file: self.file,
+            data_dir: &data_dir,
+            name: "verify",
+            initial_cluster: &format!("verify={peer_url}"),
+            token: "verify",
+            peer_url: &peer_url,
+            bump_revision,
+        }
+        .run()
+        .await?;
+        (self.context.log)("restored; starting etcd on it");
+        let client_url = format!("http://127.0.0.1:{client_port}");
+        let mut etcd = Command::new(self.programs.join("etcd"))
+            .args(["--name=verify", "--unsafe-no-fsync", "--log-level=error", "--quota-backend-bytes=-1"])
+            .arg(format!("--data-dir={}", data_dir.display()))
+            .args([
+                format!("--listen-client-urls={client_url}"),
+                format!("--advertise-client-urls={client_url}"),
+            ])
+            .args([
+                format!("--listen-peer-urls={peer_url}"),
+                format!("--initial-advertise-peer-urls={peer_url}"),
+            ])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| etcdutl::cannot_start("etcd".as_ref(), &error))?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, client_port));
+        let asked = async {
+            let deadlines = Deadlines { connect: Duration::from_secs(1), call: Duration::from_secs(60) };
+            let client = MemberClient::new(&Endpoint::plain(address), deadlines);
+            let client = client.map_err(|error| Failure::new(FailureKind::Unfit, error.to_string()))?;
+            match serves(&mut etcd, &client, longest_start(self.bytes)).await? {
+                Some(revision) => ask(client, revision).await.map(Some),
+                None => Ok(None),
+            }
+        }
+        .await;
+        // It fails only if it has ended already.
+        let _ = etcd.kill().await;
+        asked
+    }
+}
+
+/// How long etcd may take to serve a database of this size. It reads all of it first.
+fn longest_start(bytes: u64) -> Duration {
+    START + Duration::from_secs(bytes / START_BYTES_PER_SECOND)
+}
+
+/// What a restored etcd has now, and what it had at the revision of the backup, where that can be told.
+async fn has(
+    client: &MemberClient,
+    revision: Revision,
+    manifest: &Manifest,
+) -> Result<(Latest, Option<Contents>)> {
     let failed = |error: CallError| {
         Failure::new(FailureKind::Unfit, format!("etcd does not answer after the restore: {error}"))
     };
     let (keys, _) = client.count_keys(Read::Linearizable).await.map_err(failed)?;
     let hash = client.hash_kv(Some(revision)).await.map_err(failed)?;
-    Ok(Answers::All(Contents { revision: revision.0, keys, hash: hash.hash }))
+    let latest = Latest { revision: revision.0, keys, hash: hash.hash };
+    let at = Revision(manifest.revision);
+    // The snapshot may be of after a compaction of that revision, and of what came later.
+    let at_backup =
+        if manifest.contents.is_some() && at <= revision { has_at(client, at).await.ok() } else { None };
+    Ok((latest, at_backup))
+}
+
+async fn has_at(client: &MemberClient, revision: Revision) -> std::result::Result<Contents, CallError> {
+    let keys = client.count_keys_at(revision).await?;
+    let hash = client.hash_kv(Some(revision)).await?;
+    Ok(Contents { keys, hash: hash.hash, compact_revision: hash.compacted.0, confirmed_by: None })
 }
 
 /// Waits until it serves. Returns its revision; `None` if its auth refuses to answer.
-async fn serves(etcd: &mut Child, client: &MemberClient) -> Result<Option<Revision>> {
-    let end = Instant::now() + START;
+async fn serves(etcd: &mut Child, client: &MemberClient, within: Duration) -> Result<Option<Revision>> {
+    let end = Instant::now() + within;
     loop {
         let why = match client.revision(Read::Linearizable).await {
             Ok(revision) => return Ok(Some(revision)),
@@ -122,7 +220,7 @@ async fn serves(etcd: &mut Child, client: &MemberClient) -> Result<Option<Revisi
         }
         if Instant::now() > end {
             let message =
-                format!("etcd does not serve on the restored data within {} s: {why}", START.as_secs());
+                format!("etcd does not serve on the restored data within {} s: {why}", within.as_secs());
             return Err(Failure::new(FailureKind::Unfit, message));
         }
         sleep(Duration::from_millis(100)).await;
@@ -138,7 +236,7 @@ fn free_ports() -> Result<(u16, u16)> {
     free().map_err(|error| Failure::new(FailureKind::NoSpace, format!("no free port: {error}")))
 }
 
-async fn clear(dir: &Path) -> Result<()> {
+pub(crate) async fn clear(dir: &Path) -> Result<()> {
     match tokio::fs::remove_dir_all(dir).await {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(cannot_write(dir, &error)),
         Ok(()) | Err(_) => Ok(()),

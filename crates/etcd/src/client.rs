@@ -214,6 +214,20 @@ impl MemberClient {
         Ok((u64::try_from(reply.count).unwrap_or_default(), revision))
     }
 
+    /// The number of keys that this member had at a revision. Refused where that is compacted.
+    pub async fn count_keys_at(&self, revision: Revision) -> Result<u64, CallError> {
+        let request = wire::RangeRequest {
+            key: vec![0],
+            range_end: vec![0],
+            revision: revision.0,
+            serializable: true,
+            count_only: true,
+            ..Default::default()
+        };
+        let reply = self.call(async |channel| KvClient::new(channel).range(request).await).await?;
+        Ok(u64::try_from(reply.count).unwrap_or_default())
+    }
+
     /// The value of a key.
     pub async fn get(&self, key: &str, read: Read) -> Result<Option<StoredValue>, CallError> {
         let request = wire::RangeRequest {

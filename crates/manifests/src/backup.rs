@@ -2,14 +2,18 @@
 
 use quorate_api::backup::{BackupSource, Compression, Endpoints};
 use quorate_api::cluster::TlsProvider;
-use quorate_api::job::{BackupOrder, Origin, RemoveOrder, Source, SourceEndpoint, VerifyOrder};
+use quorate_api::job::{
+    BackupOrder, LookOrder, Origin, RemoveOrder, Source, SourceEndpoint, StoredObject, VerifyOrder,
+};
 use quorate_api::status::Role;
-use quorate_api::{EtcdBackup, EtcdCluster};
+use quorate_api::{EtcdBackup, EtcdCluster, quantity};
 use quorate_model::{ClusterRef, Leaf, MemberName};
 
 use crate::certificate::Certificate;
+use crate::flags;
 use crate::record;
 use crate::service::CLIENT_PORT;
+use crate::template::Template;
 
 /// The etcd that a backup is of, as it is now.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +43,7 @@ pub fn key(backup: &EtcdBackup) -> String {
 /// The order to take a backup. `None` if the cluster has no voter that could give one.
 pub fn backup_order(backup: &EtcdBackup, of: Of<'_>) -> Option<BackupOrder> {
     let (endpoints, tls) = match of {
-        Of::Cluster(cluster) => (members(cluster), has_tls(cluster)),
+        Of::Cluster(cluster) => (members(cluster, backup.spec.without_quorum), has_tls(cluster)),
         Of::Endpoints(endpoints) => {
             let url = |url: &String| SourceEndpoint { member: url.clone(), url: url.clone() };
             (endpoints.urls.iter().map(url).collect(), endpoints.tls_secret.is_some())
@@ -56,7 +60,13 @@ pub fn backup_order(backup: &EtcdBackup, of: Of<'_>) -> Option<BackupOrder> {
         without_quorum: spec.without_quorum,
         compress: spec.compression == Compression::Zstd,
         recipients: spec.encryption.as_ref().map(|to| to.recipients.clone()).unwrap_or_default(),
-        spool: false,
+        spool: backup.status.as_ref().is_some_and(|status| status.scratch_bytes.is_some()),
+        quota_bytes: match of {
+            Of::Cluster(cluster) => quota(cluster),
+            Of::Endpoints(_) => None,
+        },
+        rate_limit: spec.rate_limit.as_ref().and_then(quantity::bytes),
+        seconds: None,
     };
     (!order.endpoints.is_empty()).then_some(order)
 }
@@ -68,6 +78,22 @@ pub fn remove_order(backup: &EtcdBackup) -> RemoveOrder {
         key: key(backup),
         backup_uid: backup.metadata.uid.clone().unwrap_or_default(),
     }
+}
+
+/// The order to look for the objects of backups, which all have the destination of the first. `None` if none of them is complete.
+pub fn look_order(backups: &[&EtcdBackup]) -> Option<LookOrder> {
+    let object = |backup: &&EtcdBackup| {
+        let result = backup.status.as_ref()?.result.as_ref()?;
+        Some(StoredObject {
+            backup: backup.metadata.name.clone()?,
+            key: result.key.clone(),
+            bytes: result.stored_bytes,
+            sha256: result.stored_sha256.clone(),
+        })
+    };
+    let objects: Vec<StoredObject> = backups.iter().filter_map(object).collect();
+    let destination = backups.first()?.spec.destination.clone();
+    (!objects.is_empty()).then_some(LookOrder { destination, objects })
 }
 
 /// The order of a restore test. `None` if the backup is not complete.
@@ -105,8 +131,9 @@ fn origin(backup: &EtcdBackup, of: Of<'_>) -> Origin {
 }
 
 /// The voters, best first: healthy followers, the leader, and those that are not healthy now. A learner may lag far behind. One whose data
-/// differ from a majority's gives no backup.
-fn members(cluster: &EtcdCluster) -> Vec<SourceEndpoint> {
+/// differ from a majority's gives no backup. While it is not known whose data are wrong, only those of a quorum that is seen to agree do, unless
+/// a person orders to save what any of them has.
+fn members(cluster: &EtcdCluster, without_quorum: bool) -> Vec<SourceEndpoint> {
     let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
     let at = ClusterRef::new(namespace, cluster.metadata.name.as_deref().unwrap_or_default());
     let scheme = if has_tls(cluster) { "https" } else { "http" };
@@ -115,6 +142,9 @@ fn members(cluster: &EtcdCluster) -> Vec<SourceEndpoint> {
     let record = status.map(record::from_status).unwrap_or_default();
     let is_wrong = |name: &str| record.is_wrong(&MemberName::new(name));
     voters.retain(|member| member.role == Some(Role::Voter) && !member.is_learner && !is_wrong(&member.name));
+    let agree =
+        status.map(|status| &status.data_agreed_by).filter(|_| record.is_undecided() && !without_quorum);
+    voters.retain(|member| agree.is_none_or(|agree| agree.is_empty() || agree.contains(&member.name)));
     voters.sort_by_key(|member| (!member.healthy, member.is_leader));
     let endpoint = |name: &str| SourceEndpoint {
         member: name.to_owned(),
@@ -123,7 +153,17 @@ fn members(cluster: &EtcdCluster) -> Vec<SourceEndpoint> {
     voters.into_iter().map(|member| endpoint(&member.name)).collect()
 }
 
+/// The quota of the members, which etcd 3.5 does not report.
+fn quota(cluster: &EtcdCluster) -> Option<u64> {
+    let target = cluster.status.as_ref()?.target.as_ref()?;
+    flags::quota(Template::read(&target.pod.template).flags.iter())
+}
+
+/// As the members run. An edit of the spec that came too late is not carried out.
 fn has_tls(cluster: &EtcdCluster) -> bool {
+    if let Some(target) = cluster.status.as_ref().and_then(|status| status.target.as_ref()) {
+        return target.tls;
+    }
     match cluster.spec.tls.provider {
         TlsProvider::Auto => true,
         TlsProvider::Disabled => false,

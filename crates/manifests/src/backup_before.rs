@@ -1,7 +1,12 @@
 //! The EtcdBackup that the operator takes by itself before an upgrade, or before the end of a cluster: its name, the object, and how far it
-//! is.
+//! is. [`in_place`]: the one before a restore in place.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+pub mod in_place;
+
+use std::iter;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::jiff::SignedDuration;
 use quorate_api::backup::{
     BackupCondition, BackupPhase, BackupSource, Compression, DEFAULT_RETRIES, DeletionPolicy, EtcdBackupSpec,
     EtcdBackupStatus,
@@ -13,6 +18,12 @@ use quorate_model::{ClusterId, Instant, Span, Version};
 
 /// How old a backup before an upgrade may be: it is one of before this upgrade, and not of before an earlier one to the same version.
 const FRESH: Span = Span::seconds(24 * 3600);
+/// How long ago the snapshot of a final backup may have begun when the members and their volumes go: clients write until then, and an operator
+/// that was away in between comes back to a backup that lacks what they wrote. Longer than most snapshots, a few passes, and the stop of all
+/// Pods take.
+const FINAL_FRESH: Span = Span::seconds(30 * 60);
+/// Two API servers may have clocks that differ by so much (as the operator's may differ from theirs).
+const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_secs(60);
 
 /// The EtcdBackup that has to be read: its name. That of an upgrade only while one waits to be committed.
 pub fn to_read(cluster: &EtcdCluster) -> Option<String> {
@@ -54,7 +65,7 @@ pub fn read(
 
 /// The object as it is created. It has no owner: it stays when the cluster is deleted.
 pub(crate) fn backup(cluster: &EtcdCluster) -> Option<EtcdBackup> {
-    let (Spec { destination, encryption, deadline, job_template }, before) = wanted(cluster)?;
+    let (Spec { destination, encryption, deadline, rate_limit, job_template }, before) = wanted(cluster)?;
     let spec = EtcdBackupSpec {
         source: BackupSource { cluster: cluster.metadata.name.clone(), endpoints: None },
         destination: destination.clone(),
@@ -62,9 +73,10 @@ pub(crate) fn backup(cluster: &EtcdCluster) -> Option<EtcdBackup> {
         encryption: encryption.clone(),
         deletion_policy: DeletionPolicy::Retain,
         deadline: deadline.clone().unwrap_or_else(|| default_deadline(before).to_owned()),
+        rate_limit: rate_limit.clone(),
         retries: DEFAULT_RETRIES,
         without_quorum: false,
-        job_template: job_template.clone(),
+        job_template: crate::job::template_of_cluster(job_template.clone(), cluster),
     };
     let uid = cluster.metadata.uid.clone().unwrap_or_default();
     let metadata = ObjectMeta {
@@ -121,6 +133,17 @@ fn state(cluster: &EtcdCluster, backup: &EtcdBackup, before: BackupPurpose, now:
     if !is_of(cluster, backup) {
         return failed("was not created for this EtcdCluster");
     }
+    if !is_after_the_order(cluster, backup) {
+        return failed(
+            "was created before the EtcdCluster was deleted, so what was written since would be missing in it",
+        );
+    }
+    if !is_as_ordered(cluster, backup) {
+        let field = field(before);
+        return failed(&format!(
+            "is not what {field} asks for: its source, its destination or its encryption"
+        ));
+    }
     let status = backup.status.clone().unwrap_or_default();
     match status.phase {
         Some(BackupPhase::Complete) => match present_id(cluster) {
@@ -131,7 +154,14 @@ fn state(cluster: &EtcdCluster, backup: &EtcdBackup, before: BackupPurpose, now:
                 "is not of the present data (cluster ID {present}), so what was written since they were replaced would be missing in it"
             )),
             Some(_) if is_fresh(&status, before, now) => BackupState::Complete,
-            Some(_) => failed("is more than a day old, so what was written since would be missing in it"),
+            Some(_) => failed(match before {
+                BackupPurpose::Upgrade(_) => {
+                    "is more than a day old, so what was written since would be missing in it"
+                }
+                BackupPurpose::Deletion { .. } => {
+                    "began more than 30 minutes ago, so what was written since would be missing in it"
+                }
+            }),
         },
         Some(BackupPhase::Failed) => failed(&format!("has failed{}", said(&status, BackupCondition::Failed))),
         Some(BackupPhase::Running) => {
@@ -152,6 +182,32 @@ fn is_of(cluster: &EtcdCluster, backup: &EtcdBackup) -> bool {
         && backup.spec.source.cluster == cluster.metadata.name
 }
 
+/// Whether the API server stored a final backup after the deletion: whoever creates one beforehand, under the name that it will have, gives no
+/// backup of what is written until then. Both times are the API server's.
+fn is_after_the_order(cluster: &EtcdCluster, backup: &EtcdBackup) -> bool {
+    let Some(deleted) = &cluster.metadata.deletion_timestamp else { return true };
+    backup.metadata.creation_timestamp.as_ref().is_some_and(|created| created.0 + CLOCKS_DIFFER >= deleted.0)
+}
+
+/// Whether it is the backup that the operator would create, as far as data are concerned: of a quorum, to this destination, for these
+/// recipients. Who may create EtcdBackups may create one of this name, too.
+fn is_as_ordered(cluster: &EtcdCluster, given: &EtcdBackup) -> bool {
+    let Some(ordered) = backup(cluster) else { return false };
+    let (ordered, given) = (&ordered.spec, &given.spec);
+    ordered.source == given.source
+        && ordered.destination == given.destination
+        && ordered.encryption == given.encryption
+        && !given.without_quorum
+}
+
+/// The field that orders it.
+fn field(before: BackupPurpose) -> &'static str {
+    match before {
+        BackupPurpose::Upgrade(_) => "spec.upgrade.backupBefore",
+        BackupPurpose::Deletion { .. } => "spec.deletion.finalBackup",
+    }
+}
+
 /// The etcd cluster whose data the EtcdCluster has now. A restore replaces it, and the uid of the EtcdCluster stays.
 fn present_id(cluster: &EtcdCluster) -> Option<ClusterId> {
     cluster.status.as_ref()?.cluster_id.as_ref()?.parse().ok()
@@ -163,11 +219,38 @@ fn taken_of(status: &EtcdBackupStatus) -> Option<ClusterId> {
 }
 
 fn is_fresh(status: &EtcdBackupStatus, before: BackupPurpose, now: Instant) -> bool {
-    let finished = status.result.as_ref().and_then(|result| result.finished.as_ref());
-    match before {
-        BackupPurpose::Upgrade(_) => finished.is_some_and(|at| now - Instant(at.0.as_millisecond()) <= FRESH),
-        BackupPurpose::Deletion { .. } => true,
-    }
+    let (limit, since) = match before {
+        BackupPurpose::Upgrade(_) => {
+            (FRESH, status.result.as_ref().and_then(|result| result.finished.as_ref()))
+        }
+        BackupPurpose::Deletion { .. } => {
+            (FINAL_FRESH, status.result.as_ref().and_then(|result| result.started.as_ref()))
+        }
+    };
+    since.is_some_and(|since| now - earlier(since, status) <= limit)
+}
+
+/// When it was complete.
+fn completed(status: &EtcdBackupStatus) -> Option<Instant> {
+    let finished = status.result.as_ref()?.finished.as_ref()?;
+    Some(earlier(finished, status))
+}
+
+/// When the operator saw that it was complete: by its own clock, whatever that of the Job's node is.
+fn seen_complete(status: &EtcdBackupStatus) -> Option<Instant> {
+    let finished = completed(status)?;
+    let complete = BackupCondition::Complete.as_str();
+    let seen = status.conditions.iter().find(|one| one.type_ == complete && one.status == "True");
+    Some(seen.map_or(finished, |seen| Instant(seen.last_transition_time.0.as_millisecond())))
+}
+
+/// By the clock of the Job's node, or by the operator's when it saw that it was complete, whichever is earlier.
+fn earlier(since: &Time, status: &EtcdBackupStatus) -> Instant {
+    let mut conditions = status.conditions.iter();
+    let complete = conditions.find(|condition| condition.type_ == BackupCondition::Complete.as_str());
+    let seen = complete.map(|complete| &complete.last_transition_time);
+    let times = iter::once(since).chain(seen).map(|time| Instant(time.0.as_millisecond()));
+    times.min().unwrap_or(Instant(0))
 }
 
 /// The reason and the message of a condition that holds.

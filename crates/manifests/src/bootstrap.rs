@@ -7,12 +7,14 @@ use quorate_api::bootstrap::{RestoreSource, RestoreSpec, RestoreStatus};
 use quorate_api::job::{
     CA_FILE, CREDENTIALS_DIR, FailureKind, IDENTITIES_DIR, ORDER, PVC_DIR, RestoreOrder, Source,
 };
+use quorate_api::latest::LatestStatus;
 use quorate_api::{Destination, EtcdCluster};
 use quorate_model::Revision;
 use quorate_model::restore::{Restore, RestoreCause, RestoreFailure};
 use serde_json::{Value, json};
 
 use crate::flags;
+use crate::latest;
 use crate::pod::Member;
 
 /// What to do about a backup that cannot be restored.
@@ -44,18 +46,28 @@ pub fn backup_to_read(cluster: &EtcdCluster) -> Option<&str> {
 
 /// What the spec says by itself. A backup that it names has still to be read.
 pub(crate) fn by_spec(cluster: &EtcdCluster) -> Resolved {
-    cluster.restore().map(by_itself)
+    let status = cluster.status.as_ref().and_then(|status| status.latest_backup.as_ref());
+    let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
+    cluster.restore().map(|spec| by_itself(spec, status, namespace, HINT))
 }
 
-/// What a source says by itself.
-pub(crate) fn by_itself(spec: &RestoreSpec) -> Result<Restore, RestoreFailure> {
-    match (&spec.source, &spec.backup_ref) {
-        (Some(source), None) => Ok(read(&RestoreStatus { source: source.clone(), ..recorded(spec) })),
-        (None, Some(backup)) => Err(not_ready(&backup.name, "is not read yet")),
+/// What a source says by itself, or the newest backup once it was found.
+pub(crate) fn by_itself(
+    spec: &RestoreSpec,
+    status: Option<&LatestStatus>,
+    namespace: &str,
+    hint: Hint,
+) -> Result<Restore, RestoreFailure> {
+    match (&spec.source, &spec.backup_ref, &spec.latest) {
+        (Some(source), None, None) => Ok(read(&RestoreStatus { source: source.clone(), ..recorded(spec) })),
+        (None, None, Some(newest)) => {
+            latest::found(newest, status, namespace, hint, recorded(spec)).map(|found| read(&found))
+        }
+        (None, Some(backup), None) => Err(not_ready(&backup.name, "is not read yet")),
         // An older definition may have admitted it.
-        (Some(_), Some(_)) | (None, None) => Err(RestoreFailure::new(
+        (_, _, _) => Err(RestoreFailure::new(
             RestoreCause::Refused,
-            "a snapshot needs exactly one of backupRef and source",
+            "a snapshot needs exactly one of backupRef, source and latest",
         )),
     }
 }
@@ -122,28 +134,43 @@ fn recorded(spec: &RestoreSpec) -> RestoreStatus {
 
 /// The recorded snapshot.
 pub(crate) fn read(status: &RestoreStatus) -> Restore {
-    let RestoreStatus { source, bump_revision, etcd_version, snapshot_bytes, revision, .. } = status;
+    let RestoreStatus {
+        source,
+        bump_revision,
+        least_revision,
+        etcd_version,
+        snapshot_bytes,
+        revision,
+        auth_enabled,
+        ..
+    } = status;
     Restore {
-        content: serde_json::to_string(&RestoreStatus { bump_revision: 0, ..status.clone() })
-            .expect("it is plain data"),
+        content: serde_json::to_string(&RestoreStatus {
+            bump_revision: 0,
+            least_revision: 0,
+            ..status.clone()
+        })
+        .expect("it is plain data"),
         url: source.destination.url(&source.key),
         version: etcd_version.as_deref().and_then(|version| version.parse().ok()),
         bytes: *snapshot_bytes,
         revision: revision.map(Revision),
+        auth: *auth_enabled,
         bump: *bump_revision,
+        floor: Revision(*least_revision),
     }
 }
 
 /// As status has it.
 pub(crate) fn write(restore: &Restore) -> Option<RestoreStatus> {
     let status: RestoreStatus = serde_json::from_str(&restore.content).ok()?;
-    Some(RestoreStatus { bump_revision: restore.bump, ..status })
+    Some(RestoreStatus { bump_revision: restore.bump, least_revision: restore.floor.0, ..status })
 }
 
-/// The order to the agent, for the environment of etcd's container.
+/// The order to the agent, for the environments of etcd's container and of the one that fetches.
 pub(crate) fn order(member: &Member<'_>, restore: &Restore) -> Option<Value> {
     let Member { target, token, name, .. } = member;
-    let RestoreStatus { source, bump_revision, .. } = write(restore)?;
+    let RestoreStatus { source, bump_revision, least_revision, .. } = write(restore)?;
     let RestoreSource { destination, key, sha256 } = source;
     let order = RestoreOrder {
         source: Source { destination, key, sha256: Some(sha256) },
@@ -152,6 +179,7 @@ pub(crate) fn order(member: &Member<'_>, restore: &Restore) -> Option<Value> {
         token: token.to_string(),
         peer_url: flags::peer_url(member),
         bump_revision,
+        least_revision,
         // A quota below zero is no limit to etcd.
         quota_bytes: target.pod.quota.unwrap_or(i64::MAX.unsigned_abs()),
     };
@@ -159,7 +187,7 @@ pub(crate) fn order(member: &Member<'_>, restore: &Restore) -> Option<Value> {
     Some(json!({ "name": ORDER, "value": order }))
 }
 
-/// What the Pod mounts to reach the store: each volume with its mount. A Secret that does not exist does not keep the Pod from starting:
+/// What the container that fetches mounts to reach the store: each volume with its mount. A Secret that does not exist does not keep the Pod from starting:
 /// the agent then reports what is missing, and the kubelet nothing that status could show.
 pub(crate) fn volumes(restore: &Restore) -> Vec<(Value, Value)> {
     let Some(RestoreStatus { source: RestoreSource { destination, .. }, identities_secret, .. }) =
@@ -196,10 +224,14 @@ pub(crate) fn cause(kind: FailureKind) -> RestoreCause {
         FailureKind::StoreForbidden => RestoreCause::Forbidden,
         FailureKind::Unfit | FailureKind::OrderRefused => RestoreCause::Refused,
         FailureKind::NoSource
+        | FailureKind::NoBackup
+        | FailureKind::Ambiguous
         | FailureKind::SnapshotFailed
+        | FailureKind::TooSlow
         | FailureKind::StoreUnavailable
         | FailureKind::Mismatch
         | FailureKind::CannotDecrypt
+        | FailureKind::LimitTooLow
         | FailureKind::NotOurs
         | FailureKind::InUse
         | FailureKind::NoSpace => RestoreCause::Failed,

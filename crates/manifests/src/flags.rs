@@ -143,6 +143,15 @@ pub(crate) fn compacts(flags: &[String]) -> bool {
     flags.iter().filter_map(value).next_back().unwrap_or(false)
 }
 
+/// Whether etcd never deletes a file of its log with these flags: `--max-wals=0` is without a bound.
+pub(crate) fn keeps_every_log(flags: &[String]) -> bool {
+    let value = |flag: &String| {
+        let value = flag.trim_start_matches('-').strip_prefix("max-wals=")?;
+        Some(!value.is_empty() && value.chars().all(|digit| digit == '0'))
+    };
+    flags.iter().filter_map(value).next_back().unwrap_or(false)
+}
+
 /// The flags of a member's identity.
 pub fn identity(member: &Member<'_>) -> Vec<String> {
     let Member { at, target, token, name, boot, ip_family, .. } = member;

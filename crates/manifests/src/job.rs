@@ -6,21 +6,36 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::PodSecurityContext;
 use quorate_api::backup::JobTemplate;
-use quorate_api::cluster::DEFAULT_IMAGE_REGISTRY;
+use quorate_api::cluster::{DEFAULT_IMAGE_REGISTRY, Medium, PodMetadata, PodSpec};
 use quorate_api::job::{
-    BackupOrder, CA_FILE, CREDENTIALS_DIR, ETCD_TLS_DIR, IDENTITIES_DIR, ORDER, PVC_DIR, ReadOrder,
-    RemoveOrder, SCRATCH_DIR, VerifyOrder,
+    BackupOrder, CA_FILE, CREDENTIALS_DIR, ETCD_TLS_DIR, FindOrder, IDENTITIES_DIR, LookOrder, ORDER,
+    PVC_DIR, ReadOrder, RemoveOrder, SCRATCH_DIR, VerifyOrder,
 };
-use quorate_api::{Destination, EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore, keys};
+use quorate_api::{Destination, EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore, keys, quantity};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::Defaults;
-use crate::pod::{AGENT, AGENT_DIR, AGENT_VOLUME, install_from, restricted, security_context};
+use crate::pod::{
+    AGENT, AGENT_DIR, AGENT_VOLUME, FETCH, SKIP_CONTAINERS, install_from, resources, restricted,
+    security_context,
+};
+
+/// For so many seconds the Job stays that has found the newest backup for an EtcdCluster.
+const FOUND_FOR: i32 = 600;
+
+/// A condition that nobody sets.
+const NO_MEMBER: &str = "operator.etcd.io/is-a-member";
 
 /// The container with the answer.
 pub const CONTAINER: &str = "agent";
+/// The init container of a restore test, which fetches the backup. It answers if it cannot.
+pub const FETCHES: &str = FETCH;
+
+/// Where Kubernetes mounts the token of a service account into each container that has nothing there.
+const TOKEN_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// The name of the Job of an attempt of a backup. It depends on the uid and the attempt, so that an attempt has one Job at most.
 pub fn backup_name(uid: &str, attempt: u32) -> String {
@@ -37,41 +52,77 @@ pub fn read_name(uid: &str, attempt: u32) -> String {
     format!("read-backup-{uid}-{attempt}")
 }
 
+/// The name of the Job of a try to find the newest backup.
+pub fn find_name(uid: &str, attempt: u32) -> String {
+    format!("find-backup-{uid}-{attempt}")
+}
+
 /// The name of the Job of a restore test, for a time of its schedule in seconds since the Unix epoch.
 pub fn verify_name(uid: &str, at: i64) -> String {
     format!("verify-backup-{uid}-{at}")
 }
 
-/// The Job of an attempt of a backup, which may take so many seconds.
+/// The name of the Job of a look into the store, for the time of its beginning in seconds since the Unix epoch.
+pub fn look_name(uid: &str, at: i64) -> String {
+    format!("look-backups-{uid}-{at}")
+}
+
+/// The Job of an attempt of a backup, which may take so many seconds. `cluster` is that of its source, if it exists.
 pub fn backup(
     backup: &EtcdBackup,
     order: &BackupOrder,
     tls_secret: Option<&str>,
     attempt: u32,
     seconds: i64,
+    cluster: Option<&EtcdCluster>,
     defaults: &Defaults,
 ) -> Job {
-    let template = backup.spec.job_template.clone().unwrap_or_default();
+    let template = of_cluster(backup.spec.job_template.clone(), cluster);
     let mut pod = agent_pod("backup", order, &order.destination, &template, defaults);
+    if !template.labels.is_empty() {
+        // They may be those of members, before a restore.
+        is_not_ready(&mut pod);
+    }
     if let Some(secret) = tls_secret {
         mount(&mut pod, "etcd-tls", &secret_volume(secret), ETCD_TLS_DIR);
+    }
+    if order.spool {
+        let bytes = backup.status.as_ref().and_then(|status| status.scratch_bytes);
+        mount(&mut pod, "scratch", &scratch(&template, cluster, bytes), SCRATCH_DIR);
     }
     let uid = backup.metadata.uid.as_deref().unwrap_or_default();
     finish(pod, &backup_name(uid, attempt), of_backup(backup), seconds, &template)
 }
 
-/// The Job of a removal.
+/// The Job of a removal. `cluster` is that of its source, if it exists.
 pub fn remove(
     backup: &EtcdBackup,
     order: &RemoveOrder,
     removal: u32,
     seconds: i64,
+    cluster: Option<&EtcdCluster>,
     defaults: &Defaults,
 ) -> Job {
-    let template = backup.spec.job_template.clone().unwrap_or_default();
+    let template = of_cluster(backup.spec.job_template.clone(), cluster);
     let pod = agent_pod("remove-backup", order, &order.destination, &template, defaults);
     let uid = backup.metadata.uid.as_deref().unwrap_or_default();
     finish(pod, &remove_name(uid, removal), of_backup(backup), seconds, &template)
+}
+
+/// The Job of a look for the objects of backups of a schedule. `template` is that of a backup, and `cluster` that of the schedule, if it
+/// exists.
+pub fn look(
+    schedule: &EtcdBackupSchedule,
+    order: &LookOrder,
+    template: Option<JobTemplate>,
+    name: &str,
+    seconds: i64,
+    cluster: Option<&EtcdCluster>,
+    defaults: &Defaults,
+) -> Job {
+    let template = of_cluster(template, cluster);
+    let pod = agent_pod("look-for-backups", order, &order.destination, &template, defaults);
+    finish(pod, name, of_schedule(schedule), seconds, &template)
 }
 
 /// The Job of a try to read the snapshot of an EtcdRestore. It runs where and as the members of the cluster do, which read it next.
@@ -83,62 +134,195 @@ pub fn read(
     seconds: i64,
     defaults: &Defaults,
 ) -> Job {
-    let of_members = cluster.spec.pod_template.as_ref().and_then(|template| template.spec.clone());
-    // A file of a claim may be readable by one group only.
-    let user = of_members.as_ref().and_then(|members| members.security_context.clone());
-    let template = of_members.map_or_else(JobTemplate::default, |members| JobTemplate {
-        node_selector: members.node_selector,
-        tolerations: members.tolerations,
-        priority_class_name: members.priority_class_name,
-        service_account_name: members.service_account_name,
-        ..JobTemplate::default()
-    });
+    let template = as_members(cluster);
     let mut pod = agent_pod("read-backup", order, &order.source.destination, &template, defaults);
-    pod["securityContext"] = security_context(user.as_ref());
-    // Members have no token either.
-    pod["automountServiceAccountToken"] = json!(false);
+    is_no_member(&mut pod);
     if let Some(secret) = &restore.spec.snapshot.identities_secret {
         mount(&mut pod, "identities", &secret_volume(&secret.name), IDENTITIES_DIR);
     }
     let uid = restore.metadata.uid.as_deref().unwrap_or_default();
-    let job = finish(pod, &read_name(uid, attempt), of_restore(restore), seconds, &template);
-    with_pull_secrets(job, Some(cluster))
+    finish(pod, &read_name(uid, attempt), of_restore(restore), seconds, &template)
 }
 
-/// The Job of a restore test. It runs in the image of the etcd that the backup is of.
+/// The Job of a try to find the newest backup for an EtcdCluster that is to begin with it. It runs where and as its members will.
+pub fn find_for_cluster(
+    cluster: &EtcdCluster,
+    order: &FindOrder,
+    attempt: u32,
+    seconds: i64,
+    defaults: &Defaults,
+) -> Job {
+    let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
+    let owner = owner("EtcdCluster", keys::FINDS_FOR, &cluster.metadata);
+    let mut job = find(owner, uid, cluster, order, attempt, seconds, defaults);
+    // Its answer is read long before. One that a crash has left goes.
+    if let Some(spec) = &mut job.spec {
+        spec.ttl_seconds_after_finished = Some(FOUND_FOR);
+    }
+    job
+}
+
+/// The Job of a try to find the newest backup for an EtcdRestore.
+pub fn find_for_restore(
+    restore: &EtcdRestore,
+    cluster: &EtcdCluster,
+    order: &FindOrder,
+    attempt: u32,
+    seconds: i64,
+    defaults: &Defaults,
+) -> Job {
+    let uid = restore.metadata.uid.as_deref().unwrap_or_default();
+    find(of_restore(restore), uid, cluster, order, attempt, seconds, defaults)
+}
+
+fn find(
+    owner: Owner,
+    uid: &str,
+    cluster: &EtcdCluster,
+    order: &FindOrder,
+    attempt: u32,
+    seconds: i64,
+    defaults: &Defaults,
+) -> Job {
+    let template = as_members(cluster);
+    let mut pod = agent_pod("find-backup", order, &order.destination, &template, defaults);
+    is_no_member(&mut pod);
+    // It looks, and leaves the owners of files as they are.
+    for volume in pod["volumes"].as_array_mut().into_iter().flatten() {
+        if volume["persistentVolumeClaim"].is_object() {
+            volume["persistentVolumeClaim"]["readOnly"] = json!(true);
+        }
+    }
+    finish(pod, &find_name(uid, attempt), owner, seconds, &template)
+}
+
+/// What the Pods of members have that reaches a store and a node.
+pub(crate) fn as_members(cluster: &EtcdCluster) -> JobTemplate {
+    let of_members = cluster.spec.pod_template.clone().unwrap_or_default();
+    let PodMetadata { labels, annotations } = of_members.metadata.unwrap_or_default();
+    let members = of_members.spec.unwrap_or_default();
+    // Policies of the network go by labels, and of admission by annotations too: it proves nothing if they take it for something else.
+    let template = JobTemplate {
+        labels,
+        annotations,
+        node_selector: members.node_selector,
+        tolerations: members.tolerations,
+        priority_class_name: members.priority_class_name,
+        scheduler_name: members.scheduler_name,
+        runtime_class_name: members.runtime_class_name,
+        service_account_name: members.service_account_name,
+        ..JobTemplate::default()
+    };
+    // A file of a claim may be readable by one group only.
+    of_cluster(Some(template), Some(cluster))
+}
+
+/// Makes it a Pod that nobody takes for a member.
+fn is_no_member(pod: &mut Value) {
+    // Members have no token either.
+    pod["automountServiceAccountToken"] = json!(false);
+    is_not_ready(pod);
+}
+
+/// A Service of the user's that selects members by their labels sends it no clients: it is never ready.
+fn is_not_ready(pod: &mut Value) {
+    pod["readinessGates"] = json!([{ "conditionType": NO_MEMBER }]);
+}
+
+/// The Job of a restore test. It runs in the image of the etcd that the backup is of, which an EtcdCluster may name. So an init container of
+/// the operator's image fetches the backup, and the one that tests sees neither the store nor what reaches it. `cluster` is that of the
+/// schedule, if it exists.
 pub fn verify(
     schedule: &EtcdBackupSchedule,
     order: &VerifyOrder,
     name: &str,
     image: &str,
     seconds: i64,
+    cluster: Option<&EtcdCluster>,
     defaults: &Defaults,
 ) -> Job {
     let spec = &schedule.spec;
     let test = spec.verify.clone().unwrap_or_default();
-    let template =
-        test.job_template.or_else(|| spec.backup_template.spec.job_template.clone()).unwrap_or_default();
-    let mut pod = agent_pod("verify-backup", order, &order.source.destination, &template, defaults);
-    pod["containers"][0]["image"] = json!(image);
-    pod["containers"][0]["command"] = json!([AGENT, "agent", "verify-backup"]);
-    pod["initContainers"] = json!([install_from(&defaults.agent_image)]);
-    mount(&mut pod, AGENT_VOLUME, &json!({ "emptyDir": {} }), AGENT_DIR);
-    mount(&mut pod, "scratch", &json!({ "emptyDir": {} }), SCRATCH_DIR);
+    let given = test.job_template.or_else(|| spec.backup_template.spec.job_template.clone());
+    let mut template = of_cluster(given, cluster);
+    let resources = resources::of_test(template.resources.as_ref(), pod_spec(cluster));
+    // etcd lives with the limits of a member as a member does.
+    let of_go = resources::of_go_beside(&resources, 0);
+    let mut pod = agent_pod("fetch-backup", order, &order.source.destination, &template, defaults);
+    let scratch = match &template.scratch {
+        Some(_) => scratch(&template, cluster, None),
+        None => json!({ "emptyDir": {} }),
+    };
+    mount(&mut pod, "scratch", &scratch, SCRATCH_DIR);
     if let Some(secret) = test.identities_secret {
         mount(&mut pod, "identities", &secret_volume(&secret.name), IDENTITIES_DIR);
     }
+    let mut fetch = pod["containers"][0].take();
+    fetch["name"] = json!(FETCHES);
+    let mut env: Vec<Value> = fetch["env"].as_array().into_iter().flatten().take(1).cloned().collect();
+    env.extend(of_go);
+    let mut tests = json!({
+        "name": CONTAINER,
+        "image": image,
+        "command": [AGENT, "agent", "verify-backup"],
+        "env": env,
+        "resources": resources,
+        "volumeMounts": [
+            { "name": AGENT_VOLUME, "mountPath": AGENT_DIR, "readOnly": true },
+            { "name": "scratch", "mountPath": SCRATCH_DIR },
+            { "name": "no-token", "mountPath": TOKEN_DIR, "readOnly": true },
+        ],
+    });
+    for field in ["securityContext", "terminationMessagePath", "terminationMessagePolicy"] {
+        tests[field] = fetch[field].clone();
+    }
+    pod["initContainers"] = json!([install_from(&defaults.agent_image), fetch]);
+    pod["containers"] = json!([tests]);
+    for volume in [AGENT_VOLUME, "no-token"] {
+        push(&mut pod["volumes"], json!({ "name": volume, "emptyDir": {} }));
+    }
+    template.annotations.extend(SKIP_CONTAINERS.map(|key| (key.to_owned(), CONTAINER.to_owned())));
     finish(pod, name, of_schedule(schedule), seconds, &template)
 }
 
-/// A Job with the pull secrets of the cluster that it is for: the images come from the same registries.
-pub fn with_pull_secrets(mut job: Job, cluster: Option<&EtcdCluster>) -> Job {
-    let secrets = cluster.map(|cluster| cluster.spec.image_pull_secrets.clone()).unwrap_or_default();
-    if let Some(pod) = job.spec.as_mut().and_then(|spec| spec.template.spec.as_mut())
-        && !secrets.is_empty()
+/// The template of an EtcdBackup that outlives its cluster: the removal of its object needs what the cluster says now.
+pub(crate) fn template_of_cluster(
+    template: Option<JobTemplate>,
+    cluster: &EtcdCluster,
+) -> Option<JobTemplate> {
+    let is_given = template.is_some();
+    Some(of_cluster(template, Some(cluster))).filter(|whole| is_given || *whole != JobTemplate::default())
+}
+
+/// The template with what it leaves to the cluster that the Job is for: the images come from the same registries, and a namespace that
+/// admits the members admits their users and groups.
+fn of_cluster(template: Option<JobTemplate>, cluster: Option<&EtcdCluster>) -> JobTemplate {
+    let mut template = template.unwrap_or_default();
+    if let Some(cluster) = cluster
+        && template.image_pull_secrets.is_empty()
     {
-        pod.image_pull_secrets = Some(secrets);
+        template.image_pull_secrets.clone_from(&cluster.spec.image_pull_secrets);
     }
-    job
+    let members = pod_spec(cluster).and_then(|spec| spec.security_context.as_ref());
+    template.security_context = merged(members, template.security_context.as_ref());
+    template
+}
+
+/// The fields of both, those of the second before those of the first.
+fn merged(
+    first: Option<&PodSecurityContext>,
+    second: Option<&PodSecurityContext>,
+) -> Option<PodSecurityContext> {
+    let (Some(first), Some(second)) = (first, second) else { return second.or(first).cloned() };
+    let mut fields = json!(first);
+    if let (Value::Object(fields), Value::Object(second)) = (&mut fields, json!(second)) {
+        fields.extend(second);
+    }
+    serde_json::from_value(fields).ok()
+}
+
+fn pod_spec(cluster: Option<&EtcdCluster>) -> Option<&PodSpec> {
+    cluster?.spec.pod_template.as_ref()?.spec.as_ref()
 }
 
 /// The image of the etcd that a backup is of: that of its cluster where the versions are the same.
@@ -168,17 +352,19 @@ fn agent_pod(
     let ambient = template.service_account_name.is_some()
         && destination.credentials_secret().is_none()
         && pvc.is_none();
+    let mut env = vec![json!({ "name": ORDER, "value": order })];
+    env.extend(template.env.iter().filter(|given| given.name != ORDER).map(|given| json!(given)));
     let mut pod = json!({
         "restartPolicy": "Never",
         "automountServiceAccountToken": ambient,
         "enableServiceLinks": false,
-        "securityContext": security_context(None),
+        "securityContext": security_context(template.security_context.as_ref()),
         "containers": [{
             "name": CONTAINER,
             "image": defaults.agent_image,
             "command": ["/quorate", "agent", command],
-            "env": [{ "name": ORDER, "value": order }],
-            "resources": json!(template.resources.clone().unwrap_or_default()),
+            "env": env,
+            "resources": resources::of_job(template.resources.as_ref()),
             "securityContext": restricted(),
             "terminationMessagePath": "/dev/termination-log",
             // Of a program that ends without an answer, its last words.
@@ -203,6 +389,28 @@ fn agent_pod(
         );
     }
     pod
+}
+
+/// A volume that is gone with the Pod. Data of a cluster belong on its storage class; without one there is the disk of the node.
+fn scratch(template: &JobTemplate, cluster: Option<&EtcdCluster>, needed: Option<u64>) -> Value {
+    let given = template.scratch.clone().unwrap_or_default();
+    let storage = cluster.map(|cluster| &cluster.spec.storage_spec);
+    let of_members = storage.filter(|storage| match storage.medium {
+        Medium::Disk => true,
+        Medium::Memory => false,
+    });
+    let of_members = of_members.and_then(|storage| storage.storage_class_name.clone());
+    let class = given.storage_class_name.or(of_members).filter(|class| !class.is_empty());
+    let size = given.size.as_ref().and_then(quantity::bytes).max(needed).map(quantity::text);
+    match (class, size) {
+        (Some(class), Some(size)) => json!({ "ephemeral": { "volumeClaimTemplate": { "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": class,
+            "resources": { "requests": { "storage": size } },
+        } } } }),
+        (None, Some(size)) => json!({ "emptyDir": { "sizeLimit": size } }),
+        (_, None) => json!({ "emptyDir": {} }),
+    }
 }
 
 /// Secrets are read-only by themselves, readable by the group that the processes run as. One that does not exist is an empty directory:
@@ -268,18 +476,29 @@ fn finish(mut pod: Value, name: &str, owner: Owner, seconds: i64, template: &Job
     let JobTemplate {
         labels,
         annotations,
-        resources: _, // of the container
+        // Of the container, and of the Pod's user.
+        resources: _,
+        env: _,
+        security_context: _,
+        scratch: _,
+        image_pull_secrets,
         node_selector,
         tolerations,
         affinity,
         priority_class_name,
+        scheduler_name,
+        runtime_class_name,
         service_account_name,
     } = template;
+    let pull_secrets = Some(image_pull_secrets).filter(|secrets| !secrets.is_empty());
     let fields = [
         ("nodeSelector", json!(node_selector)),
         ("tolerations", json!(tolerations)),
         ("affinity", json!(affinity)),
         ("priorityClassName", json!(priority_class_name)),
+        ("schedulerName", json!(scheduler_name)),
+        ("runtimeClassName", json!(runtime_class_name)),
+        ("imagePullSecrets", json!(pull_secrets)),
         ("serviceAccountName", json!(service_account_name)),
     ];
     for (field, value) in fields.into_iter().filter(|(_, value)| !value.is_null()) {

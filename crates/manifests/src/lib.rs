@@ -4,7 +4,7 @@
 //! From Kubernetes: [`target`] (spec to Target), [`record`] (status to Record), [`observe`] (objects to Snapshot).
 //! To Kubernetes: [`mod@request`] (Effect to the request that carries it out), made of [`pod`], [`volume`], [`service`],
 //! [`budget`], [`certificate`] and [`restore`]; [`backup`] and [`job`], what Jobs are ordered to do and the Jobs themselves;
-//! [`backup_before`], the EtcdBackup that the operator takes by itself; and
+//! [`backup_before`], the EtcdBackup that the operator takes by itself; [`latest`], the newest one of a store; and
 //! [`mod@status`] (Snapshot and Plan to what people read).
 
 pub mod backup;
@@ -17,6 +17,7 @@ pub mod flags;
 pub mod job;
 pub mod kind;
 pub mod labels;
+pub mod latest;
 pub mod observe;
 pub mod pod;
 mod quorum_recovery;
@@ -33,7 +34,7 @@ pub mod volume;
 
 pub use kind::Kind;
 pub use observe::{ClusterObjects, NameConflict, Observation, snapshot};
-pub use request::{Act, Context, Request, Write, request};
+pub use request::{Act, Context, Request, Write, merge_patch, request};
 pub use site::SiteQuestion;
 pub use status::{
     BackupHealth, EventText, Situation, Weight, events, explain, invalid_status, status, weight,

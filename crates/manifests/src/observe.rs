@@ -28,7 +28,7 @@ use serde_json::Value;
 use crate::certificate::Certificate;
 use crate::kind::Kind;
 use crate::labels::{self, is_labelled, is_owned_by};
-use crate::target::{self, AgentDelivery, Defaults, Existing, Invalid};
+use crate::target::{self, AgentDelivery, Defaults, Existing, ExistingData, Invalid};
 use crate::{backup_before, bootstrap, budget, certificate, record, restore, service, volume};
 
 /// The observed objects with the label of the cluster, and the names that the executor found taken.
@@ -93,7 +93,8 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
     let volumes = read_volumes(volumes, &at, &recorded);
     let (desired, refused) = desired(cluster, &record, defaults, existing(&member_pods, &volumes))?;
     let (adopt, unreadable) = cluster_named_by(meta, keys::ADOPT);
-    let (adopt_copies, unreadable_copies) = cluster_named_by(meta, keys::ADOPT_COPIES);
+    let (adopt_copies, unreadable_copies) = adopt_copies(meta);
+    let copies_given = meta.annotations.as_ref().and_then(|annotations| annotations.get(keys::ADOPT_COPIES));
     let (allow_downgrade, unreadable_version) = allow_downgrade(meta);
     let (replace_member, unknown_member) = replace_member(meta, &at, &record);
     let tls = record.target.as_ref().unwrap_or(&desired).tls;
@@ -120,6 +121,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         finalizer: meta.finalizers.iter().flatten().any(|entry| entry == keys::FINALIZER),
         adopt,
         adopt_copies,
+        adopt_copies_given: copies_given.cloned(),
         restored_by: labels::restored_by(meta),
         newer_status,
         not_stored: None,
@@ -128,7 +130,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         recover_from: recover_from(meta),
         last_nodes: last_nodes(cluster),
         restore: bootstrap::by_spec(cluster),
-        order: restore::order(restores, cluster, &record),
+        orders: restore::orders(restores, cluster, &record),
         record,
         image_volume_refused: None,
         volumes,
@@ -207,16 +209,27 @@ fn desired(
 
 /// What exists besides the EtcdCluster.
 fn existing(pods: &BTreeMap<MemberName, MemberPod>, volumes: &BTreeMap<MemberName, Volume>) -> Existing {
-    match pods.values().filter_map(|pod| pod.quota).max() {
-        Some(quota) => Existing::Quota(quota),
-        None if pods.is_empty() && volumes.is_empty() => Existing::Nothing,
-        None => Existing::Data,
-    }
+    let data = match pods.values().filter_map(|pod| pod.quota).max() {
+        Some(quota) => ExistingData::Quota(quota),
+        None if pods.is_empty() && volumes.is_empty() => ExistingData::Nothing,
+        None => ExistingData::Data,
+    };
+    // Those with data of the cluster. A file system that grows when it is mounted has room for the next Pod.
+    let counts = |volume: &&Volume| {
+        volume.cluster_id.is_some() && volume.quarantine.is_none() && !volume.grows_at_mount
+    };
+    let smallest = volumes.values().filter(counts).filter_map(|volume| volume.capacity).min();
+    Existing { data, smallest }
 }
 
 /// The cluster id in an annotation of a person.
 fn cluster_named_by(meta: &ObjectMeta, key: &str) -> (Option<ClusterId>, Option<Invalid>) {
-    match meta.annotations.as_ref().and_then(|annotations| annotations.get(key)).map(|id| id.parse()) {
+    let annotation = meta.annotations.as_ref().and_then(|annotations| annotations.get(key));
+    parse_cluster(key, annotation.map(String::as_str))
+}
+
+fn parse_cluster(key: &str, id: Option<&str>) -> (Option<ClusterId>, Option<Invalid>) {
+    match id.map(str::parse) {
         None => (None, None),
         Some(Ok(id)) => (Some(id), None),
         Some(Err(error)) => {
@@ -224,6 +237,16 @@ fn cluster_named_by(meta: &ObjectMeta, key: &str) -> (Option<ClusterId>, Option<
             let field = format!("metadata.annotations[{key}]");
             (None, Some(Invalid::new(field, error.to_string())))
         }
+    }
+}
+
+/// The word of a person about the volumes that there are now, for this EtcdCluster. One of an earlier EtcdCluster of that name, which a
+/// repository still has, says nothing of the copies that a backup tool brings today.
+fn adopt_copies(meta: &ObjectMeta) -> (Option<ClusterId>, Option<Invalid>) {
+    let annotation = meta.annotations.as_ref().and_then(|annotations| annotations.get(keys::ADOPT_COPIES));
+    match annotation.and_then(|word| word.split_once('/')) {
+        Some((id, uid)) if Some(uid) == meta.uid.as_deref() => parse_cluster(keys::ADOPT_COPIES, Some(id)),
+        Some(_) | None => (None, None),
     }
 }
 

@@ -1,12 +1,12 @@
 //! A member's Pod: one container with the agent as its first process. It checks the volume, runs etcd as its child, and
-//! answers the kubelet.
+//! answers the kubelet. One that restores has an init container before it, which alone reaches the store.
 //!
 //! It meets the restricted Pod Security standard and has no access to the Kubernetes API. Labels, annotations, resources
 //! and flags of the user never replace those of the member's identity.
 
 mod containers;
 mod placement;
-mod resources;
+pub(crate) mod resources;
 
 use k8s_openapi::api::core::v1::PodSecurityContext;
 use quorate_api::cluster::PodSpec;
@@ -31,15 +31,21 @@ pub(crate) use containers::{AGENT, AGENT_DIR, AGENT_VOLUME, RESTORED, install_fr
 pub const ETCD: &str = "etcd";
 /// The init container that brings the agent's program into the Pod.
 pub const INSTALL: &str = "install";
+/// The init container that fetches what a member restores.
+pub const FETCH: &str = "fetch";
 
 /// User and group of every process.
 const USER: u32 = 10001;
 
 /// The shape of the Pod that this release makes. A change of it is rolled out, also where the agent's image has the same name.
-pub(crate) const POD_LAYOUT: u32 = 5;
+pub(crate) const POD_LAYOUT: u32 = 6;
 
 /// Names the empty directories for which the cluster autoscaler need not keep a node.
 const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes";
+
+/// Names the containers that get no token of the cloud's, for the webhooks that put one into each container.
+pub(crate) const SKIP_CONTAINERS: [&str; 2] =
+    ["eks.amazonaws.com/skip-containers", "azure.workload.identity/skip-containers"];
 
 /// The volume with the member's data.
 const DATA_VOLUME: &str = "data";
@@ -121,8 +127,11 @@ pub fn pod(member: &Member<'_>) -> Value {
             "volumes": volumes(member),
         },
     });
-    if !member.by_image_volume {
-        pod["spec"]["initContainers"] = json!([containers::install(member)]);
+    let install = (!member.by_image_volume).then(|| containers::install(member));
+    let fetch = member.restored_from().map(|restore| containers::fetch(member, restore, &template));
+    let before: Vec<Value> = install.into_iter().chain(fetch).collect();
+    if !before.is_empty() {
+        pod["spec"]["initContainers"] = json!(before);
     }
     if !pull_secrets.is_empty() {
         pod["spec"]["imagePullSecrets"] = json!(pull_secrets);
@@ -182,6 +191,8 @@ fn metadata(member: &Member<'_>, template: &Template) -> Value {
     // Not part of the revision: Pods that run get it when they are created again.
     annotations.entry(SAFE_TO_EVICT.to_owned()).or_insert_with(|| scratch_volumes(member).join(","));
     annotations.insert(keys::REVISION.to_owned(), target.pod.revision.0.clone());
+    // The EtcdCluster names the image of this container. What fetches gets its token.
+    annotations.extend(SKIP_CONTAINERS.map(|key| (key.to_owned(), ETCD.to_owned())));
     // A member that has joined before is labelled from the start.
     if *boot == Boot::Resume {
         annotations.insert(keys::JOINED.to_owned(), keys::JOINED_VALUE.to_owned());

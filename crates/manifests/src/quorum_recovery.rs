@@ -84,7 +84,10 @@ pub(crate) fn read(pod: &Pod, member: &MemberName, status: Option<&ContainerStat
         Some(Answer::Failed(failure)) => {
             (None, Some(RestoreFailure::new(bootstrap::cause(failure.kind), failure.message)))
         }
-        Some(Answer::Removed | Answer::Read(_) | Answer::Verified(_)) | None => (None, None),
+        Some(
+            Answer::Removed | Answer::Read(_) | Answer::Verified(_) | Answer::Looked(_) | Answer::Found(_),
+        )
+        | None => (None, None),
     };
     Some(ReadOnlyPod { order, answer, failure })
 }

@@ -36,6 +36,7 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
         attempt: bootstrap.attempt,
         token: status.cluster_token.as_deref().map(Token::new),
         adopted_by: bootstrap.adopted_by.map(ClusterUid::new),
+        taken_back: bootstrap.taken_back,
         earlier: status.earlier.as_ref().and_then(read_earlier),
         had_leader: bootstrap.had_leader,
         restore: bootstrap.restore.as_ref().map(bootstrap::read),
@@ -138,6 +139,7 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         attempt,
         token,
         adopted_by,
+        taken_back,
         earlier,
         had_leader,
         cluster_id,
@@ -171,6 +173,7 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
     status.bootstrap = (*attempt > 0).then(|| BootstrapStatus {
         attempt: *attempt,
         adopted_by: adopted_by.as_ref().map(ToString::to_string),
+        taken_back: *taken_back,
         had_leader: *had_leader,
         restore: restore.as_ref().and_then(bootstrap::write),
         abandoned,

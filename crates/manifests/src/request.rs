@@ -148,10 +148,11 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
             let made = volume::volume(at, &snapshot.uid, &token(record), member, storage);
             write(Kind::Volume, member.as_str(), Act::Create(made))
         }
-        KubeEffect::AnnotateVolume { member, volume: uid, cluster_id, member_id } => {
+        KubeEffect::AnnotateVolume { member, volume: uid, cluster_id, member_id, version } => {
             let precondition = volume_as_seen(snapshot, member, uid);
-            let (cluster_id, member_id) = (*cluster_id, *member_id);
-            let identity = volume::Identity { at, uid: &snapshot.uid, member, record, cluster_id, member_id };
+            let (cluster_id, member_id, version) = (*cluster_id, *member_id, *version);
+            let uid = &snapshot.uid;
+            let identity = volume::Identity { at, uid, member, record, cluster_id, member_id, version };
             let patch = volume::annotate(&precondition, identity);
             write(Kind::Volume, member.as_str(), Act::Patch(patch))
         }
@@ -231,7 +232,7 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
 pub fn write_status(cluster: &EtcdCluster, status: &EtcdClusterStatus) -> Option<Write> {
     let plain = |status: &EtcdClusterStatus| serde_json::to_value(status).expect("a status is plain data");
     let before = cluster.status.as_ref().map_or_else(|| json!({}), plain);
-    let change = difference(&before, &plain(status))?;
+    let change = merge_patch(&before, &plain(status))?;
     Some(patch_status(cluster, json!({ "status": change })))
 }
 
@@ -288,6 +289,14 @@ impl Write {
     pub fn priority_class(&self) -> Option<&str> {
         let Act::Create(object) = &self.act else { return None };
         object.pointer("/spec/priorityClassName").and_then(Value::as_str)
+    }
+
+    /// The HTTP request that asks whether it would be admitted, without any effect. `None`: it creates nothing.
+    pub fn dry_run(&self) -> Option<Result<http::Request<Vec<u8>>, kube_core::request::Error>> {
+        let Act::Create(object) = &self.act else { return None };
+        let request = kube_core::Request::new(self.kind.collection(&self.namespace));
+        let params = PostParams { dry_run: true, ..PostParams::default() };
+        Some(request.create(&params, body(object)))
     }
 
     /// The HTTP request to the API server.
@@ -432,8 +441,9 @@ fn delete(uid: &Uid, resource_version: &str) -> Act {
     Act::Delete { uid: uid.as_str().to_owned(), resource_version: resource_version.to_owned() }
 }
 
-/// The merge patch from one value to another; `None` if they are the same. Lists are replaced.
-fn difference(before: &Value, after: &Value) -> Option<Value> {
+/// The merge patch from one value to another; `None` if they are the same. It merges objects within objects (RFC 7386), so what is absent
+/// now is named with null, at any depth. Lists are replaced.
+pub fn merge_patch(before: &Value, after: &Value) -> Option<Value> {
     match (before, after) {
         (before, after) if before == after => None,
         (Value::Object(before), Value::Object(after)) => {
@@ -443,7 +453,7 @@ fn difference(before: &Value, after: &Value) -> Option<Value> {
             for (key, after) in after {
                 match before.get(key) {
                     Some(before) => {
-                        patch.extend(difference(before, after).map(|change| (key.clone(), change)));
+                        patch.extend(merge_patch(before, after).map(|change| (key.clone(), change)));
                     }
                     None => drop(patch.insert(key.clone(), after.clone())),
                 }

@@ -2,15 +2,18 @@
 //!
 //! A snapshot is ordered from members only after it was read to its end: for one that is not in the store, or is damaged, nothing is stopped.
 
+use std::collections::BTreeSet;
+
 use kube_core::ResourceExt;
 use quorate_api::backup::EtcdBackup;
 use quorate_api::bootstrap::{RestoreSource, RestoreStatus};
-use quorate_api::restore::RestorePhase;
-use quorate_api::{EtcdCluster, EtcdRestore, keys};
+use quorate_api::restore::{BackupBefore, DEFAULT_STARTING_DEADLINE, RestorePhase};
+use quorate_api::{EtcdCluster, EtcdRestore, duration, keys};
 use quorate_model::incarnation::{Order, RestoreOrder};
 use quorate_model::restore::{Restore, RestoreCause, RestoreFailure};
-use quorate_model::{ClusterId, MemberName, Record, Snapshot, Uid};
+use quorate_model::{ClusterId, Instant, MemberName, Record, Snapshot, Span, Uid};
 
+use crate::backup_before::in_place;
 use crate::bootstrap::{self, Hint};
 use crate::observe;
 
@@ -20,16 +23,16 @@ const HINT: Hint = Hint {
     other: "Delete this EtcdRestore, and order another backup",
 };
 
-/// The EtcdRestore that the record has as the order under way, if it still exists and is not being deleted; without such an order, the
-/// oldest one that names the recorded cluster id, and is neither over nor older than the EtcdCluster.
-pub(crate) fn order(
-    restores: &[&EtcdRestore],
-    cluster: &EtcdCluster,
-    record: &Record,
-) -> Option<RestoreOrder> {
+/// For how long it counts that a snapshot was read: its object may be gone later.
+pub const READING_COUNTS: Span = Span::seconds(600);
+
+/// The EtcdRestore that the record has as the order under way, if it still exists and is not being deleted; without such an order, those
+/// that name the recorded cluster id, and are neither over nor older than the EtcdCluster, the oldest first.
+pub(crate) fn orders(restores: &[&EtcdRestore], cluster: &EtcdCluster, record: &Record) -> Vec<RestoreOrder> {
     let counts = |restore: &EtcdRestore| {
         restore.metadata.deletion_timestamp.is_none()
-            && (record.next_incarnation.is_some() || !(has_ended(restore) || is_outlived(restore, cluster)))
+            && (record.next_incarnation.is_some()
+                || !(has_ended(restore) || is_outlived(restore, cluster) || is_given_again(restore, cluster)))
     };
     let present = restores.iter().filter(|restore| counts(restore));
     let mut orders: Vec<(_, RestoreOrder)> = present
@@ -40,12 +43,21 @@ pub(crate) fn order(
         })
         .collect();
     orders.sort_by(|(one, _), (other, _)| one.cmp(other));
-    let mut orders = orders.into_iter().map(|(_, order)| order);
+    let orders = orders.into_iter().map(|(_, order)| order);
     match (&record.next_incarnation, record.cluster_id) {
-        (Some(replacing), _) => orders.find(|order| order.order == replacing.order),
-        (None, Some(id)) => orders.find(|order| order.replaces == id),
-        (None, None) => None,
+        (Some(replacing), _) => orders.filter(|order| order.order == replacing.order).collect(),
+        (None, Some(id)) => orders.filter(|order| order.replaces == id).collect(),
+        (None, None) => Vec::new(),
     }
+}
+
+/// Until when it may begin: `startingDeadline` after its creation.
+pub fn until(restore: &EtcdRestore) -> Instant {
+    let created = restore.metadata.creation_timestamp.as_ref();
+    let created = created.map_or(Instant(0), |created| Instant(created.0.as_millisecond()));
+    let given = duration::seconds(&restore.spec.starting_deadline);
+    let seconds = given.or_else(|| duration::seconds(DEFAULT_STARTING_DEADLINE)).unwrap_or_default();
+    created + Span::seconds(seconds)
 }
 
 /// Whether it was carried out, or has failed: nothing follows any more, also where the data that it names come back.
@@ -61,40 +73,55 @@ pub fn is_outlived(restore: &EtcdRestore, cluster: &EtcdCluster) -> bool {
     by_tool || restore.metadata.creation_timestamp < cluster.metadata.creation_timestamp
 }
 
+/// Whether the data that it names were given up once and taken back, and it may be the order of then, which a repository gives again: it is
+/// new to the API server and names the right cluster ID. One that means them again has the uid of this EtcdCluster in an annotation.
+pub fn is_given_again(restore: &EtcdRestore, cluster: &EtcdCluster) -> bool {
+    let bootstrap = cluster.status.as_ref().and_then(|status| status.bootstrap.as_ref());
+    bootstrap.is_some_and(|bootstrap| bootstrap.taken_back)
+        && restore.annotations().get(keys::GIVE_UP_AGAIN) != cluster.metadata.uid.as_ref()
+}
+
 /// Its name and uid, as the record of the cluster has them.
 pub fn name_of(restore: &EtcdRestore) -> Option<Order> {
     let name = restore.metadata.name.clone()?;
     Some(Order::Restore { name, uid: Uid::new(restore.metadata.uid.clone()?) })
 }
 
-/// The EtcdBackup that has to be read before the order can begin: its name.
-pub fn backup_to_read<'a>(restores: &[&'a EtcdRestore], snapshot: &Snapshot) -> Option<&'a str> {
+/// The EtcdBackups that have to be read before an order can begin: their names. None for an order whose time is over.
+pub fn backups_to_read(restores: &[&EtcdRestore], snapshot: &Snapshot, now: Instant) -> BTreeSet<String> {
     if snapshot.record.next_incarnation.is_some() {
-        return None;
+        return BTreeSet::new();
     }
-    let order = snapshot.order.as_ref()?;
-    let restore = restores.iter().find(|restore| name_of(restore).as_ref() == Some(&order.order))?;
-    Some(restore.spec.snapshot.backup_ref.as_ref()?.name.as_str())
+    let waiting = snapshot.orders.iter().filter(|order| order.until > now);
+    let waiting = waiting
+        .filter_map(|order| restores.iter().find(|restore| name_of(restore).as_ref() == Some(&order.order)));
+    let named = waiting.filter_map(|restore| restore.spec.snapshot.backup_ref.as_ref());
+    named.map(|backup| backup.name.clone()).collect()
 }
 
-/// Puts what the EtcdBackup says into the order: `None` if it does not exist, an error if it could not be read.
+/// Puts what the EtcdBackup says into the orders that name it: `None` if it does not exist, an error if it could not be read.
 pub fn resolve(
     restores: &[&EtcdRestore],
     snapshot: &mut Snapshot,
     name: &str,
     backup: Result<Option<&EtcdBackup>, &str>,
 ) {
-    let Some(order) = &mut snapshot.order else { return };
-    let restore = restores.iter().find(|restore| name_of(restore).as_ref() == Some(&order.order));
-    if let Some(restore) = restore {
-        order.restore = if_read(restore, bootstrap::of_backup(&restore.spec.snapshot, name, backup, HINT));
+    for order in &mut snapshot.orders {
+        let names_it = |restore: &&&EtcdRestore| {
+            let named = restore.spec.snapshot.backup_ref.as_ref();
+            name_of(restore).as_ref() == Some(&order.order) && named.is_some_and(|named| named.name == name)
+        };
+        if let Some(restore) = restores.iter().find(names_it) {
+            order.restore =
+                if_read(restore, bootstrap::of_backup(&restore.spec.snapshot, name, backup, HINT));
+        }
     }
 }
 
 /// The object that has to be read before anything is stopped; `None` while the EtcdBackup that is named has none.
 pub fn object(restore: &EtcdRestore, backup: Option<&EtcdBackup>) -> Option<RestoreSource> {
     let found = match &restore.spec.snapshot.backup_ref {
-        None => bootstrap::by_itself(&restore.spec.snapshot),
+        None => by_itself(restore),
         Some(named) => bootstrap::of_backup(&restore.spec.snapshot, &named.name, Ok(backup), HINT),
     };
     Some(bootstrap::write(&found.ok()?)?.source)
@@ -109,10 +136,39 @@ pub fn is_of_earlier_incarnation(cluster: &EtcdCluster, volume: &str) -> bool {
     ordinal.is_some_and(|ordinal| ordinal.0 < present.first_ordinal)
 }
 
+/// Until when the backup of what is given up counts, which its controller orders. Later than any time where the order begins without one.
+fn backed_up_until(restore: &EtcdRestore) -> Instant {
+    let taken = restore.status.as_ref().and_then(|status| status.backup_before.as_ref());
+    let counts = taken.and_then(|taken| in_place::counts_until(restore, taken)).unwrap_or(Instant(0));
+    match restore.spec.backup_before {
+        BackupBefore::Never => Instant(i64::MAX),
+        BackupBefore::IfPossible if taken.is_some_and(|taken| taken.missing.is_some()) => Instant(i64::MAX),
+        BackupBefore::IfPossible | BackupBefore::Required => counts,
+    }
+}
+
 fn read(restore: &EtcdRestore) -> Option<RestoreOrder> {
     let replaces: ClusterId = restore.spec.cluster_id.parse().ok()?;
-    let snapshot = if_read(restore, bootstrap::by_itself(&restore.spec.snapshot));
-    Some(RestoreOrder { order: name_of(restore)?, replaces, restore: snapshot })
+    let snapshot = if_read(restore, by_itself(restore));
+    let read = restore.status.as_ref().and_then(|status| status.snapshot.as_ref()?.time.as_ref());
+    let read_until = read.map_or(Instant(0), |read| Instant(read.0.as_millisecond()) + READING_COUNTS);
+    let (order, until, backed_up_until) = (name_of(restore)?, until(restore), backed_up_until(restore));
+    Some(RestoreOrder {
+        order,
+        replaces,
+        restore: snapshot,
+        until,
+        read_until,
+        admission: None,
+        backed_up_until,
+    })
+}
+
+/// What it says without an EtcdBackup.
+fn by_itself(restore: &EtcdRestore) -> Result<Restore, RestoreFailure> {
+    let latest = restore.status.as_ref().and_then(|status| status.latest_backup.as_ref());
+    let namespace = restore.metadata.namespace.as_deref().unwrap_or_default();
+    bootstrap::by_itself(&restore.spec.snapshot, latest, namespace, HINT)
 }
 
 /// What is ordered, once it was read, with what its manifest says.
@@ -127,6 +183,7 @@ fn if_read(restore: &EtcdRestore, found: Result<Restore, RestoreFailure>) -> Res
         etcd_version: ordered.etcd_version.clone().or_else(|| seen.etcd_version.clone()),
         snapshot_bytes: ordered.snapshot_bytes.or(Some(seen.bytes)),
         revision: ordered.revision.or(seen.revision),
+        auth_enabled: seen.auth_enabled,
         ..ordered
     }))
 }

@@ -10,13 +10,14 @@ mod events;
 mod members;
 mod picture;
 mod quarantined;
+mod ready;
 mod waiting;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use quorate_api::status::{EtcdClusterStatus, Phase, WaitingOrder};
-use quorate_api::{ConditionType, EtcdCluster, Reason};
-use quorate_model::{Instant, Plan, Snapshot, Version, Waiting};
+use quorate_api::{ConditionType, EtcdCluster, Explanation, Reason};
+use quorate_model::{Instant, Plan, Record, Snapshot, Version, Waiting};
 
 use crate::target::Invalid;
 use crate::{labels, record};
@@ -25,6 +26,7 @@ use picture::Picture;
 
 pub use backups::BackupHealth;
 pub use events::{EventText, events};
+pub(crate) use ready::with_trouble;
 pub use waiting::{Weight, explain, weight};
 
 /// The input of a status.
@@ -57,7 +59,8 @@ pub fn status(situation: &Situation<'_>) -> EtcdClusterStatus {
         status.members.iter_mut().for_each(|member| members::fill(member, &picture));
     }
     status.quarantined_volumes = quarantined::list(snapshot);
-    status.waiting_order = plan.waiting.iter().find_map(waiting_order);
+    status.waiting_orders = plan.waiting.iter().filter_map(waiting_order).collect();
+    status.data_agreed_by = agreed(snapshot, &plan.record, now);
     status.certificates = certificates::status(&status, snapshot);
     status.observed_generation = cluster.metadata.generation;
     status.phase = Some(picture.phase());
@@ -76,8 +79,8 @@ pub fn status(situation: &Situation<'_>) -> EtcdClusterStatus {
     let selector = labels::selector(&snapshot.cluster);
     let selector: Vec<String> = selector.into_iter().map(|(key, value)| format!("{key}={value}")).collect();
     status.selector = Some(selector.join(","));
-    let findings = ConditionType::ALL.map(|type_| (type_, conditions::find(type_, &picture)));
-    set(&mut status.conditions, findings, cluster.metadata.generation, now);
+    set(&mut status.conditions, conditions::all(&picture), cluster.metadata.generation, now);
+    status.summary = ready::summary(&status.conditions);
     status
 }
 
@@ -87,16 +90,33 @@ pub fn invalid_status(cluster: &EtcdCluster, invalid: &Invalid, now: Instant) ->
     status.observed_generation = cluster.metadata.generation;
     status.phase = Some(Phase::Blocked);
     let refused = || Some(Finding::no(Reason::SpecInvalid, invalid.to_string()));
-    let findings = [(ConditionType::Progressing, refused()), (ConditionType::UpToDate, refused())];
+    let stalled =
+        Finding { holds: Some(true), why: Explanation::new(Reason::SpecInvalid, invalid.to_string()) };
+    let findings = [
+        (ConditionType::Ready, refused()),
+        (ConditionType::Stalled, Some(stalled)),
+        (ConditionType::Progressing, refused()),
+        (ConditionType::UpToDate, refused()),
+    ];
     set(&mut status.conditions, findings, cluster.metadata.generation, now);
+    status.summary = ready::summary(&status.conditions);
     status
 }
 
 fn waiting_order(waiting: &Waiting) -> Option<WaitingOrder> {
-    let Waiting::OrderWaits(order, _) = waiting else { return None };
+    let (Waiting::OrderWaits(order, _) | Waiting::BackupFirst(order) | Waiting::ReadAgain(order)) = waiting
+    else {
+        return None;
+    };
     let why = explain(waiting);
     let (reason, message) = (why.reason().to_string(), why.message().to_owned());
     Some(WaitingOrder { ordered_by: record::ordered_by(order), reason, message })
+}
+
+/// The voters that are a quorum and were seen to have the same data, where data are known to differ.
+fn agreed(snapshot: &Snapshot, record: &Record, now: Instant) -> Vec<String> {
+    let compared = record.differ_since.and_then(|_| snapshot.comparison(now));
+    compared.into_iter().flat_map(|compared| compared.majority).map(|name| name.as_str().to_owned()).collect()
 }
 
 /// To the second, as Kubernetes writes times.

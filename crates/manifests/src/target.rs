@@ -103,14 +103,24 @@ impl Default for Defaults {
 
 /// The Target of a spec.
 pub fn resolve(cluster: &EtcdCluster, defaults: &Defaults) -> Result<Target, Invalid> {
-    resolve_with(cluster, defaults, Existing::Nothing)
+    resolve_with(cluster, defaults, Existing::default())
 }
 
 /// What exists of a cluster besides its EtcdCluster. It counts where status has no target: then status was lost, as a target is recorded
 /// before anything is created.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Existing {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Existing {
+    /// What has a quota, or may have one.
+    pub(crate) data: ExistingData,
+    /// The bytes of the smallest volume. An edit for larger ones that do not grow was not committed before status was lost either.
+    pub(crate) smallest: Option<u64>,
+}
+
+/// What exists that says which quota the default must not be below.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ExistingData {
     /// Nothing: it is new.
+    #[default]
     Nothing,
     /// Pods with this quota, the largest one.
     Quota(u64),
@@ -128,11 +138,11 @@ pub(crate) fn resolve_with(
     let version: Version =
         spec.version.parse().map_err(|error| Invalid::new("spec.version", format!("{error}")))?;
     let storage = storage(&spec.storage_spec)?;
-    let room = flags::Room {
-        medium: storage.medium,
-        bytes: storage.bytes,
-        quota_before: quota_before(cluster, storage.medium, storage.bytes, existing),
-    };
+    let is_committed = cluster.status.as_ref().is_some_and(|status| status.target.is_some());
+    let smallest = existing.smallest.filter(|_| !is_committed).unwrap_or(storage.bytes);
+    let bytes = storage.bytes.min(smallest);
+    let quota_before = quota_before(cluster, storage.medium, bytes, existing.data);
+    let room = flags::Room { medium: storage.medium, bytes, quota_before };
     let flags = flags::settings(&spec.etcd_options, spec.etcd.as_ref(), version.line(), room)?;
     let cluster::PodTemplate { metadata, spec: pod_spec } = spec.pod_template.clone().unwrap_or_default();
     let metadata = metadata.unwrap_or_default();
@@ -162,7 +172,7 @@ pub(crate) fn resolve_with(
 /// The quota that the default must not be below. A quota below the file of the database refuses every write at once, and files do not
 /// shrink, so neither another release of the operator nor an edit that leaves the quota out lowers the one that is committed. A number in the
 /// spec does.
-fn quota_before(cluster: &EtcdCluster, medium: Medium, bytes: u64, existing: Existing) -> u64 {
+fn quota_before(cluster: &EtcdCluster, medium: Medium, bytes: u64, existing: ExistingData) -> u64 {
     let earlier_default = match medium {
         Medium::Disk => flags::earlier_default_quota(bytes),
         Medium::Memory => 0,
@@ -173,10 +183,10 @@ fn quota_before(cluster: &EtcdCluster, medium: Medium, bytes: u64, existing: Exi
     match (committed, existing) {
         // A status of an earlier release has no template, and a flag may set no limit.
         (Some(committed), _) => committed.unwrap_or(earlier_default),
-        (None, Existing::Quota(quota)) => quota,
-        (None, Existing::Data) => earlier_default,
-        (None, Existing::Nothing) if is_restored => earlier_default,
-        (None, Existing::Nothing) => 0,
+        (None, ExistingData::Quota(quota)) => quota,
+        (None, ExistingData::Data) => earlier_default,
+        (None, ExistingData::Nothing) if is_restored => earlier_default,
+        (None, ExistingData::Nothing) => 0,
     }
 }
 

@@ -68,14 +68,17 @@ pub fn membership_change_refused(call: &str, error: &str) -> Explanation {
     Explanation::new(Reason::MembershipChangeRefused, message)
 }
 
-/// The status with the failure as the reason of `Progressing`. Reason and message change together.
+/// The status with the failure as the reason of `Progressing`, and of `Ready` where that is what keeps it from being. Reason and message
+/// change together.
 pub fn with_trouble(mut status: EtcdClusterStatus, trouble: Option<&Explanation>) -> EtcdClusterStatus {
     let progressing = ConditionType::Progressing.as_str();
     let condition = status.conditions.iter_mut().find(|condition| condition.type_ == progressing);
-    if let (Some(condition), Some(trouble)) = (condition, trouble) {
+    let Some(trouble) = trouble else { return status };
+    if let Some(condition) = condition {
         trouble.reason().as_str().clone_into(&mut condition.reason);
         trouble.message().clone_into(&mut condition.message);
     }
+    crate::status::with_trouble(&mut status, trouble);
     status
 }
 

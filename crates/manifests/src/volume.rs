@@ -7,7 +7,9 @@ use quorate_api::{keys, quantity};
 use quorate_model::record::QuarantineCause;
 use quorate_model::snapshot::{Quarantine, Volume};
 use quorate_model::target::Storage;
-use quorate_model::{ClusterId, ClusterRef, ClusterUid, Instant, MemberId, MemberName, Record, Token, Uid};
+use quorate_model::{
+    ClusterId, ClusterRef, ClusterUid, Instant, MemberId, MemberName, Record, Token, Uid, Version,
+};
 use serde_json::{Value, json};
 
 use crate::labels;
@@ -59,11 +61,12 @@ pub(crate) struct Identity<'a> {
     pub(crate) record: &'a Record,
     pub(crate) cluster_id: ClusterId,
     pub(crate) member_id: MemberId,
+    pub(crate) version: Option<Version>,
 }
 
 /// The patch that annotates a volume with the identity of its data, and puts back its labels.
 pub(crate) fn annotate(precondition: &Value, identity: Identity<'_>) -> Value {
-    let Identity { at, uid, member, record, cluster_id, member_id } = identity;
+    let Identity { at, uid, member, record, cluster_id, member_id, version } = identity;
     let mut patch = json!({ "metadata": precondition });
     patch["metadata"]["labels"] = json!(labels::of_member(at, member));
     patch["metadata"]["annotations"] = json!({
@@ -76,6 +79,9 @@ pub(crate) fn annotate(precondition: &Value, identity: Identity<'_>) -> Value {
     }
     if let Some(target) = &record.target {
         patch["metadata"]["annotations"][keys::TLS] = json!(target.tls.to_string());
+    }
+    if let Some(version) = version {
+        patch["metadata"]["annotations"][keys::ETCD_VERSION] = json!(version.to_string());
     }
     patch
 }
@@ -116,6 +122,9 @@ pub(crate) fn read(volume: &PersistentVolumeClaim, at: &ClusterRef) -> Volume {
         labelled: labels::is_labelled(&volume.metadata, at),
         copied_by: copied_by(volume),
         tls: annotation(keys::TLS).and_then(|tls| tls.parse().ok()),
+        version: annotation(keys::ETCD_VERSION).and_then(|version| version.parse().ok()),
+        gave_way: annotation(keys::QUARANTINE_REASON).map(String::as_str)
+            == Some(QuarantineCause::Superseded.as_str()),
         quarantine: annotation(keys::QUARANTINED_SINCE).map(|since| Quarantine {
             since: since.parse().ok().map(|since: Timestamp| Instant(since.as_millisecond())),
             why: annotation(keys::QUARANTINE_REASON).cloned().unwrap_or_default(),

@@ -240,3 +240,20 @@ fn m37_a_quota_that_leaves_no_room_for_a_second_copy_is_followed_and_reported_wi
     assert!(text.contains("volumeSizeRequest to 13.2Gi"), "{text}");
     assert!(!message(&spec, "14Gi").2.contains("second copy"), "the volumes have grown");
 }
+
+/// Seen in charts' values: the log of such a member grows until the volume is full.
+#[test]
+fn a_log_without_a_bound_is_reported() {
+    let message = |options: serde_json::Value| {
+        let mut spec = plain(3);
+        spec["etcdOptions"] = options;
+        filled(&spec, "2Gi", 1 << 30, 1, 1).condition("Available").2
+    };
+    assert!(!message(json!([])).contains("--max-wals"), "{}", message(json!([])));
+    assert!(!message(json!(["--max-wals=10"])).contains("--max-wals"));
+    assert!(
+        message(json!(["--max-wals=0"])).contains("remove it from spec.etcdOptions"),
+        "{}",
+        message(json!(["--max-wals=0"]))
+    );
+}

@@ -1,7 +1,8 @@
 //! The EtcdBackups that the operator takes by itself: which one matters, what it is, how far it is, and what status says meanwhile.
 
 use crate::world::{BEGIN, World};
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use quorate_api::{EtcdBackup, EtcdCluster};
 use quorate_manifests::{Kind, backup_before};
 use quorate_model::Instant;
@@ -54,7 +55,9 @@ fn backup(name: &str, uid: Option<&str>, status: &Value) -> EtcdBackup {
     let annotations = uid.map(|uid| json!({ "operator.etcd.io/cluster-uid": uid }));
     serde_json::from_value(json!({
         "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdBackup",
-        "metadata": { "name": name, "namespace": "default", "annotations": annotations },
+        "metadata": {
+            "name": name, "namespace": "default", "annotations": annotations, "creationTimestamp": DELETED,
+        },
         "spec": { "source": { "cluster": "demo" }, "destination": { "pvc": { "claimName": "backups" } } },
         "status": status,
     }))
@@ -92,10 +95,15 @@ fn deletion_waits_until_its_deadline_from_the_deletion_on() {
 
 /// A backup that was complete so many hours ago.
 fn complete(hours: i64, cluster_id: &str) -> Value {
-    let finished = Timestamp::from_millisecond(BEGIN.0 - hours * 3_600_000).unwrap().to_string();
+    complete_since(hours * 60, cluster_id)
+}
+
+/// A backup that was complete so many minutes ago.
+fn complete_since(minutes: i64, cluster_id: &str) -> Value {
+    let finished = Timestamp::from_millisecond(BEGIN.0 - minutes * 60_000).unwrap().to_string();
     json!({ "phase": "Complete", "result": {
         "url": "pvc://backups/k", "key": "k", "revision": 7, "size": "1Ki", "storedSha256": "0", "clusterID": cluster_id,
-        "finished": finished,
+        "started": finished, "finished": finished,
     } })
 }
 
@@ -137,7 +145,7 @@ fn a_backup_counts_when_it_is_complete_of_this_cluster_and_of_before_this_upgrad
     }] });
     assert_eq!(state(&upgrading(), Some("c1"), &at(23)), BackupState::Complete);
     assert!(why(state(&upgrading(), Some("c1"), &at(25))).contains("more than a day old"));
-    assert_eq!(state(&deleted(), Some("c1"), &at(25)), BackupState::Complete);
+    assert_eq!(state(&deleted(), Some("c1"), &at(0)), BackupState::Complete);
     for uid in [None, Some("c0")] {
         assert!(why(state(&upgrading(), uid, &at(1))).contains("was not created for this EtcdCluster"));
     }
@@ -150,6 +158,57 @@ fn a_backup_counts_when_it_is_complete_of_this_cluster_and_of_before_this_upgrad
     assert!(matches!(pending, BackupState::Pending(_)), "{pending:?}");
     let unread = backup_before::read(&deleted(), Err("timeout"), BEGIN).unwrap().state;
     assert!(matches!(&unread, BackupState::Unknown(why) if why.contains("timeout")), "{unread:?}");
+}
+
+#[test]
+fn o04_a_final_backup_counts_for_minutes_because_clients_write_until_the_members_stop() {
+    let at = |minutes: i64| state(&deleted(), Some("c1"), &complete_since(minutes, PRESENT));
+    assert_eq!(at(30), BackupState::Complete);
+    let text = why(at(31));
+    assert!(text.contains("began more than 30 minutes ago") && text.contains("would be missing"), "{text}");
+    // What is written while the snapshot is sent is not in it, either.
+    let mut slow = complete_since(31, PRESENT);
+    slow["result"]["finished"] = complete_since(0, PRESENT)["result"]["finished"].clone();
+    assert!(why(state(&deleted(), Some("c1"), &slow)).contains("began more than 30 minutes ago"));
+    // The clock of the Job's node is a year ahead: what counts is when the operator saw that it was complete.
+    let seen = Timestamp::from_millisecond(BEGIN.0 - 31 * 60_000).unwrap().to_string();
+    let mut ahead = complete_since(-365 * 24 * 60, PRESENT);
+    ahead["conditions"] = json!([{
+        "type": "Complete", "status": "True", "reason": "BackupComplete", "message": "", "lastTransitionTime": seen,
+    }]);
+    assert!(why(state(&deleted(), Some("c1"), &ahead)).contains("30 minutes"));
+}
+
+#[test]
+fn o04_only_the_backup_that_the_operator_orders_counts() {
+    let read = |cluster: &EtcdCluster, edit: &dyn Fn(&mut EtcdBackup)| {
+        let name = backup_before::to_read(cluster).unwrap();
+        let mut backup = backup(&name, Some("c1"), &complete(0, PRESENT));
+        edit(&mut backup);
+        backup_before::read(cluster, Ok(Some(&backup)), BEGIN).unwrap().state
+    };
+    assert_eq!(read(&deleted(), &|_| {}), BackupState::Complete);
+    assert_eq!(read(&upgrading(), &|_| {}), BackupState::Complete);
+    // What somebody else created beforehand, or elsewhere.
+    let early = read(&deleted(), &|backup| {
+        let deleted: Timestamp = DELETED.parse().unwrap();
+        backup.metadata.creation_timestamp = Some(Time(deleted - SignedDuration::from_secs(61)));
+    });
+    assert!(why(early).contains("before the EtcdCluster was deleted"));
+    let elsewhere = |backup: &mut EtcdBackup| {
+        backup.spec.destination = serde_json::from_value(json!({ "pvc": { "claimName": "mine" } })).unwrap();
+    };
+    let readable = |backup: &mut EtcdBackup| {
+        backup.spec.encryption = serde_json::from_value(json!({ "recipients": ["age1other"] })).unwrap();
+    };
+    let of_one_member = |backup: &mut EtcdBackup| backup.spec.without_quorum = true;
+    let edits: [&dyn Fn(&mut EtcdBackup); 3] = [&elsewhere, &readable, &of_one_member];
+    for edit in edits {
+        assert!(why(read(&deleted(), edit)).contains("is not what spec.deletion.finalBackup asks for"));
+        let text = why(read(&upgrading(), edit));
+        assert!(text.contains("is not what spec.upgrade.backupBefore asks for"), "{text}");
+        assert!(text.contains("Delete EtcdBackup before-3.7-c1"), "{text}");
+    }
 }
 
 #[test]

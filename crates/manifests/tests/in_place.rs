@@ -3,12 +3,12 @@
 use crate::world::World;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube_core::ResourceExt;
-use quorate_api::EtcdRestore;
 use quorate_api::restore::{EtcdRestoreStatus, ReadSnapshot, RestorePhase};
+use quorate_api::{EtcdCluster, EtcdRestore, keys};
 use quorate_manifests::restore::{is_of_earlier_incarnation, name_of};
 use quorate_manifests::{ClusterObjects, Defaults, Kind, snapshot};
-use quorate_model::Snapshot;
 use quorate_model::snapshot::Presence;
+use quorate_model::{Instant, Snapshot};
 use serde_json::{Value, json};
 
 fn order(name: &str, created: &str, id: &str) -> EtcdRestore {
@@ -23,10 +23,13 @@ fn order(name: &str, created: &str, id: &str) -> EtcdRestore {
 
 /// What is observed of a world beside which there are these orders.
 fn seen(world: &World, restores: &[EtcdRestore]) -> Snapshot {
-    let cluster = world.cluster();
+    seen_of(world, &world.cluster(), restores)
+}
+
+fn seen_of(world: &World, cluster: &EtcdCluster, restores: &[EtcdRestore]) -> Snapshot {
     let (pods, services) = (world.all::<Pod>(Kind::Pod), world.all::<Service>(Kind::Service));
     let objects = ClusterObjects {
-        cluster: &cluster,
+        cluster,
         pods: pods.iter().collect(),
         volumes: Vec::new(),
         services: services.iter().collect(),
@@ -54,8 +57,9 @@ fn the_oldest_order_that_names_the_present_cluster_counts_and_none_that_is_being
         order("other", "2026-11-22T00:00:00Z", "bad"),
         deleted,
     ];
-    let found = seen(&world, &orders).order.expect("one counts");
+    let found = seen(&world, &orders).orders.remove(0);
     assert_eq!(Some(found.order), name_of(&orders[1]));
+    assert_eq!(found.until, Instant(1_795_482_000_000), "an hour after its creation");
     let unread = found.restore.expect_err("it was not read yet");
     assert!(unread.message.contains("is read first"), "{unread}");
     let snapshot =
@@ -63,12 +67,12 @@ fn the_oldest_order_that_names_the_present_cluster_counts_and_none_that_is_being
     let mut read = orders.clone();
     read[1].status =
         Some(EtcdRestoreStatus { snapshot: Some(snapshot("b")), ..EtcdRestoreStatus::default() });
-    assert!(seen(&world, &read).order.unwrap().restore.is_err(), "another object was read");
+    assert!(seen(&world, &read).orders.remove(0).restore.is_err(), "another object was read");
     read[1].status =
         Some(EtcdRestoreStatus { snapshot: Some(snapshot(&"a".repeat(64))), ..EtcdRestoreStatus::default() });
-    let restore = seen(&world, &read).order.unwrap().restore.expect("it was read");
+    let restore = seen(&world, &read).orders.remove(0).restore.expect("it was read");
     assert_eq!(restore.bytes, Some(4096), "what the store says is known");
-    assert_eq!(seen(&world, &orders[2..]).order, None);
+    assert_eq!(seen(&world, &orders[2..]).orders, []);
     let mut world = world;
     world.edit(Kind::Cluster, "demo", |cluster| {
         cluster["metadata"]["creationTimestamp"] = json!("2026-11-20T00:00:00Z");
@@ -80,7 +84,29 @@ fn the_oldest_order_that_names_the_present_cluster_counts_and_none_that_is_being
     let older = order("older", "2001-01-01T00:00:00Z", &id);
     let mut copied = order("copied", "2026-11-24T00:00:00Z", &id);
     copied.labels_mut().insert("velero.io/restore-name".to_owned(), "r".to_owned());
-    assert_eq!(seen(&world, &[ended, older, copied]).order, None);
+    assert_eq!(seen(&world, &[ended, older, copied]).orders, []);
+}
+
+#[test]
+fn o05_an_order_counts_as_backed_up_for_half_an_hour_or_where_it_may_do_without() {
+    let world = World::running(3);
+    let id = id(&world);
+    let until = |mode: &str, taken: Value| {
+        let mut order = serde_json::to_value(order("back", "2026-11-24T00:00:00Z", &id)).unwrap();
+        order["spec"]["backupBefore"] = json!(mode);
+        order["status"] = json!({"backupBefore": taken});
+        let order: EtcdRestore = serde_json::from_value(order).unwrap();
+        seen(&world, &[order]).orders.remove(0).backed_up_until
+    };
+    let whole = || json!({"name": "b", "number": 1, "complete": "2026-11-24T00:10:00Z"});
+    let missing = || json!({"name": "b", "number": 1, "missing": "no store"});
+    let never = Instant(i64::MAX);
+    for mode in ["Required", "IfPossible"] {
+        assert_eq!(until(mode, json!(null)), Instant(0));
+        assert_eq!(until(mode, whole()), Instant(1_795_480_800_000), "00:40");
+    }
+    assert_eq!(until("Required", missing()), Instant(0));
+    assert_eq!((until("IfPossible", missing()), until("Never", json!(null))), (never, never));
 }
 
 fn present() -> Value {
@@ -126,4 +152,25 @@ fn the_volumes_of_an_earlier_incarnation_are_known_by_their_ordinals() {
     let cluster = world.cluster();
     assert!(is_of_earlier_incarnation(&cluster, "demo-2") && !is_of_earlier_incarnation(&cluster, "demo-3"));
     assert!(!is_of_earlier_incarnation(&cluster, "other-1"));
+}
+
+#[test]
+fn o13_an_order_that_git_gives_again_after_the_way_back_does_not_count_unless_it_means_the_data_again() {
+    let world = World::running(3);
+    let id = id(&world);
+    // It is newer than the EtcdCluster, has no status, and names the right cluster ID.
+    let again = order("back", "2026-11-24T00:00:00Z", &id);
+    let mut cluster = world.cluster();
+    assert_eq!(seen_of(&world, &cluster, std::slice::from_ref(&again)).orders.len(), 1);
+    cluster.status.as_mut().unwrap().bootstrap.as_mut().unwrap().taken_back = true;
+    assert_eq!(seen_of(&world, &cluster, std::slice::from_ref(&again)).orders, []);
+    let means = |uid: String| {
+        let mut order = again.clone();
+        order.annotations_mut().insert(keys::GIVE_UP_AGAIN.to_owned(), uid);
+        order
+    };
+    let other = means("another EtcdCluster".to_owned());
+    assert_eq!(seen_of(&world, &cluster, &[other]).orders, [], "that of an earlier way back");
+    let own = means(cluster.metadata.uid.clone().unwrap());
+    assert_eq!(seen_of(&world, &cluster, &[own]).orders.len(), 1);
 }

@@ -23,7 +23,7 @@ fn made(backup: &EtcdBackup) -> (BackupOrder, Value) {
     let of = Of::Endpoints(backup.spec.source.endpoints.as_ref().unwrap());
     let order = backup_order(backup, of).unwrap();
     let secret = quorate_manifests::backup::tls_secret(backup, of);
-    let job = job::backup(backup, &order, secret.as_deref(), 2, 3600, &Defaults::default());
+    let job = job::backup(backup, &order, secret.as_deref(), 2, 3600, None, &Defaults::default());
     (order, shown(&job))
 }
 
@@ -122,7 +122,7 @@ fn a_removal_has_the_key_of_the_backup_and_no_way_to_etcd() {
     let (order, _) = made(&backup);
     let removal = remove_order(&backup);
     assert_eq!(removal.key, order.key);
-    let job = shown(&job::remove(&backup, &removal, 1, 600, &Defaults::default()));
+    let job = shown(&job::remove(&backup, &removal, 1, 600, None, &Defaults::default()));
     assert_eq!(mounts(&job), []);
     assert_eq!(
         job["spec"]["template"]["spec"]["containers"][0]["command"],
@@ -132,7 +132,7 @@ fn a_removal_has_the_key_of_the_backup_and_no_way_to_etcd() {
 
 /// It proves that members can read the object, which may be a file of a claim that one group may read.
 #[test]
-fn the_snapshot_of_an_order_to_restore_is_read_as_the_user_of_the_members_and_where_they_run() {
+fn o10_the_snapshot_of_an_order_to_restore_is_read_by_a_pod_that_policies_take_for_one_of_the_members() {
     let restore: EtcdRestore = serde_json::from_value(json!({
         "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdRestore",
         "metadata": {"name": "back", "namespace": "default", "uid": "0c8f27b4-8a5d-4f39-9a94-6a5b7f1f6f0e"},
@@ -142,15 +142,21 @@ fn the_snapshot_of_an_order_to_restore_is_read_as_the_user_of_the_members_and_wh
     let cluster: EtcdCluster = serde_json::from_value(json!({
         "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster",
         "metadata": {"name": "demo", "namespace": "default"},
-        "spec": {"size": 3, "version": "3.6.16", "podTemplate": {"spec": {
-            "securityContext": {"fsGroup": 7, "runAsUser": 8}, "nodeSelector": {"disk": "fast"},
-        }}},
+        "spec": {"size": 3, "version": "3.6.16", "podTemplate": {
+            "metadata": {"labels": {"team": "a"}, "annotations": {"example.com/cost-centre": "a"}},
+            "spec": {"securityContext": {"fsGroup": 7, "runAsUser": 8}, "nodeSelector": {"disk": "fast"}},
+        }},
     }))
     .unwrap();
     let destination = serde_json::from_value(json!({"pvc": {"claimName": "backups"}})).unwrap();
     let order = ReadOrder { source: Source { destination, key: "k".to_owned(), sha256: None } };
     let job = shown(&job::read(&restore, &cluster, &order, 1, 600, &Defaults::default()));
+    let metadata = &job["spec"]["template"]["metadata"];
+    assert_eq!(metadata["labels"]["team"], "a");
+    assert_eq!(metadata["annotations"], json!({"example.com/cost-centre": "a"}));
+    assert_eq!(metadata["labels"]["operator.etcd.io/cluster"], Value::Null);
     let pod = &job["spec"]["template"]["spec"];
+    assert!(pod["readinessGates"][0]["conditionType"].is_string(), "clients must not be sent to it");
     let context = &pod["securityContext"];
     assert_eq!((&context["fsGroup"], &context["runAsUser"]), (&json!(7), &json!(8)));
     assert_eq!(context["runAsNonRoot"], json!(true));
@@ -180,31 +186,156 @@ fn a_restore_test_runs_in_the_image_of_the_etcd_that_the_backup_is_of() {
     };
     let name = job::verify_name("0c8f27b4-8a5d-4f39-9a94-6a5b7f1f6f0e", i64::from(u32::MAX));
     assert!(name.len() <= 63, "a label of the Pod has it: {name}");
-    let job = shown(&job::verify(&schedule, &VerifyOrder { source }, &name, "etcd:v3.6.16", 60, &defaults));
+    let job =
+        shown(&job::verify(&schedule, &VerifyOrder { source }, &name, "etcd:v3.6.16", 60, None, &defaults));
     let pod = &job["spec"]["template"]["spec"];
     assert_eq!(pod["containers"][0]["image"], "etcd:v3.6.16");
     assert_eq!(pod["containers"][0]["command"], json!(["/agent/quorate", "agent", "verify-backup"]));
     assert_eq!(pod["initContainers"][0]["command"], json!(["/quorate", "agent", "install"]));
+    assert_eq!(pod["initContainers"][1]["command"], json!(["/quorate", "agent", "fetch-backup"]));
+    assert_eq!(pod["initContainers"][1]["env"][0], pod["containers"][0]["env"][0], "both have the order");
     assert_eq!(
         mounts(&job),
         [
             pair("agent", "/agent"),
             pair("scratch", "/var/lib/quorate/scratch"),
-            pair("identities", "/etc/quorate/store/identities"),
+            pair("no-token", "/var/run/secrets/kubernetes.io/serviceaccount"),
         ]
     );
 }
 
-#[test]
-fn a_job_for_a_cluster_has_its_pull_secrets() {
-    let cluster: EtcdCluster = serde_json::from_value(json!({
-        "metadata": {"name": "demo"}, "spec": {"size": 3, "version": "3.6.16", "imagePullSecrets": [{"name": "mirror"}]},
+fn tenant() -> EtcdCluster {
+    serde_json::from_value(json!({
+        "metadata": {"name": "demo", "namespace": "default"},
+        "spec": {"size": 3, "version": "3.6.16", "imagePullSecrets": [{"name": "mirror"}], "podTemplate": {"spec": {
+            "securityContext": {"fsGroup": 1_000_660_000, "runAsUser": 1_000_660_000},
+            "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "2", "memory": "2Gi"}},
+        }}},
     }))
-    .unwrap();
-    let backup = backup(&json!({"gcs": {"bucket": "b"}}), &json!({}));
-    let job = job::remove(&backup, &remove_order(&backup), 1, 600, &Defaults::default());
-    let pod =
-        |cluster| shown(&job::with_pull_secrets(job.clone(), cluster))["spec"]["template"]["spec"].clone();
-    assert_eq!(pod(Some(&cluster))["imagePullSecrets"], json!([{"name": "mirror"}]));
-    assert_eq!(pod(None)["imagePullSecrets"], Value::Null);
+    .unwrap()
+}
+
+fn schedule_with_test() -> EtcdBackupSchedule {
+    serde_json::from_value(json!({
+        "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdBackupSchedule",
+        "metadata": {"name": "s", "namespace": "default", "uid": "0c8f27b4-8a5d-4f39-9a94-6a5b7f1f6f0e"},
+        "spec": {"schedule": "@daily", "verify": {"schedule": "@weekly"}, "backupTemplate": {"spec": {
+            "source": {"cluster": "demo"}, "destination": {"gcs": {"bucket": "b"}}}}},
+    }))
+    .unwrap()
+}
+
+/// The Pods of a backup, of a removal and of a restore test, of this template and for this cluster.
+fn pods(template: &Value, cluster: Option<&EtcdCluster>) -> [Value; 3] {
+    let defaults = Defaults::default();
+    let backup = backup(&json!({"gcs": {"bucket": "b"}}), template);
+    let of = Of::Endpoints(backup.spec.source.endpoints.as_ref().unwrap());
+    let order = backup_order(&backup, of).unwrap();
+    let source = Source { destination: backup.spec.destination.clone(), key: "k".to_owned(), sha256: None };
+    let mut schedule = schedule_with_test();
+    schedule.spec.backup_template.spec.job_template.clone_from(&backup.spec.job_template);
+    let jobs = [
+        job::backup(&backup, &order, None, 1, 60, cluster, &defaults),
+        job::remove(&backup, &remove_order(&backup), 1, 60, cluster, &defaults),
+        job::verify(&schedule, &VerifyOrder { source }, "t", "etcd:v3.6.16", 60, cluster, &defaults),
+    ];
+    jobs.map(|job| shown(&job)["spec"]["template"]["spec"].clone())
+}
+
+#[test]
+fn o10_a_job_for_a_cluster_runs_as_its_members_do_and_has_their_pull_secrets() {
+    let cluster = tenant();
+    for pod in pods(&json!({}), Some(&cluster)) {
+        assert_eq!(pod["imagePullSecrets"], json!([{"name": "mirror"}]));
+        assert_eq!(pod["securityContext"]["runAsUser"], 1_000_660_000);
+        assert_eq!(pod["securityContext"]["fsGroup"], 1_000_660_000);
+        assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    }
+    for pod in pods(&json!({}), None) {
+        assert_eq!(pod["imagePullSecrets"], Value::Null);
+        assert_eq!(pod["securityContext"]["runAsUser"], 10001);
+    }
+}
+
+#[test]
+fn o10_a_job_template_says_what_no_cluster_says_and_is_heard_before_the_cluster() {
+    let cluster = tenant();
+    let template = json!({
+        "securityContext": {"runAsUser": 7}, "imagePullSecrets": [{"name": "own"}], "schedulerName": "packer",
+        "runtimeClassName": "kata", "env": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}, {"name": "QUORATE_ORDER", "value": "{}"}],
+    });
+    for (fs_group, cluster) in [(10001, None), (1_000_660_000, Some(&cluster))] {
+        for pod in pods(&template, cluster) {
+            assert_eq!(pod["securityContext"]["runAsUser"], 7);
+            assert_eq!(pod["securityContext"]["fsGroup"], fs_group);
+            assert_eq!(pod["imagePullSecrets"], json!([{"name": "own"}]));
+            assert_eq!((&pod["schedulerName"], &pod["runtimeClassName"]), (&json!("packer"), &json!("kata")));
+            // That of a restore test which reaches the store.
+            let reaches = pod["initContainers"].get(1).unwrap_or(&pod["containers"][0]);
+            let env = reaches["env"].as_array().unwrap();
+            assert_eq!(env[1], json!({"name": "HTTPS_PROXY", "value": "http://proxy:3128"}));
+            let orders = env.iter().filter(|one| one["name"] == "QUORATE_ORDER").count();
+            assert_eq!(orders, 1, "the order stays the operator's: {env:?}");
+        }
+    }
+}
+
+#[test]
+fn o10_a_quota_on_requests_and_limits_admits_jobs() {
+    for cluster in [None, Some(&tenant())] {
+        let [backup, removal, test] = pods(&json!({}), cluster);
+        for pod in [backup, removal] {
+            let resources = &pod["containers"][0]["resources"];
+            assert_eq!(resources["requests"], json!({"cpu": "50m", "memory": "64Mi"}));
+            assert_eq!(resources["limits"], json!({"cpu": "1", "memory": "256Mi"}));
+        }
+        // etcd runs in it, so it needs what a member needs.
+        let resources = &test["containers"][0]["resources"];
+        if cluster.is_none() {
+            assert_eq!(resources, &json!({"requests": {"cpu": "50m", "memory": "100Mi"}}));
+        } else {
+            assert_eq!(resources["limits"], json!({"cpu": "2", "memory": "2Gi"}));
+            let env = test["containers"][0]["env"].as_array().unwrap();
+            let named = |name: &str| env.iter().any(|one| one["name"] == name);
+            assert!(named("GOMEMLIMIT") && named("GOMAXPROCS"), "{env:?}");
+        }
+        for before in test["initContainers"].as_array().unwrap() {
+            assert!(before["resources"]["limits"]["cpu"].is_string(), "{before}");
+        }
+    }
+    let given = json!({"resources": {"requests": {"memory": "1Gi"}, "limits": {"cpu": "4"}}});
+    let [pod, _, _] = pods(&given, None);
+    let resources = &pod["containers"][0]["resources"];
+    assert_eq!(resources, &given["resources"], "what is given is left as it is");
+}
+
+#[test]
+fn o08_a_snapshot_that_is_written_to_a_volume_first_has_one_of_the_class_of_the_cluster() {
+    let mut cluster = tenant();
+    let volume = |given: &Value, cluster: Option<&EtcdCluster>| {
+        let mut backup = backup(&json!({"gcs": {"bucket": "b"}}), given);
+        backup.status = serde_json::from_value(json!({"attempts": 1, "scratchBytes": 12_u64 << 30})).unwrap();
+        let of = Of::Endpoints(backup.spec.source.endpoints.as_ref().unwrap());
+        let order = backup_order(&backup, of).unwrap();
+        assert!(order.spool);
+        let job = shown(&job::backup(&backup, &order, None, 2, 60, cluster, &Defaults::default()));
+        assert!(mounts(&job).contains(&pair("scratch", "/var/lib/quorate/scratch")));
+        let volumes = job["spec"]["template"]["spec"]["volumes"].as_array().unwrap().clone();
+        volumes.into_iter().find(|volume| volume["name"] == "scratch").unwrap()
+    };
+    assert_eq!(volume(&json!({}), Some(&cluster))["emptyDir"]["sizeLimit"], "12Gi", "it names no class");
+    cluster.spec.storage_spec.storage_class_name = Some("fast".to_owned());
+    let of_class = volume(&json!({}), Some(&cluster));
+    let claim = &of_class["ephemeral"]["volumeClaimTemplate"]["spec"];
+    assert_eq!(
+        (&claim["storageClassName"], &claim["resources"]["requests"]["storage"]),
+        (&json!("fast"), &json!("12Gi"))
+    );
+    let given = volume(&json!({"scratch": {"storageClassName": "own", "size": "20Gi"}}), Some(&cluster));
+    let claim = &given["ephemeral"]["volumeClaimTemplate"]["spec"];
+    assert_eq!(
+        (&claim["storageClassName"], &claim["resources"]["requests"]["storage"]),
+        (&json!("own"), &json!("20Gi"))
+    );
+    assert_eq!(volume(&json!({}), None)["emptyDir"]["sizeLimit"], "12Gi");
 }

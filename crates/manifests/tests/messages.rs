@@ -8,7 +8,7 @@ use crate::world::{World, plain};
 use quorate_api::status::{
     AgentDelivery, AgentDeliveryStatus, PriorityClassStatus, RecoveryResult, RecoveryStatus,
 };
-use quorate_api::{EtcdCluster, EtcdClusterStatus, Explanation, Reason, ReasonOf, crds, keys};
+use quorate_api::{EtcdCluster, EtcdClusterStatus, Explanation, Reason, ReasonOf, crd, crds, keys};
 use quorate_manifests::{
     Act, Defaults, EventText, Kind, NameConflict, Situation, Write, events as status_events, explain,
     invalid_status, resolve, status, trouble,
@@ -19,7 +19,7 @@ use quorate_model::incarnation::Order;
 use quorate_model::quorum_recovery::{Log, RecoverFrom};
 use quorate_model::record::{Abandoned, Loss};
 use quorate_model::restore::{RestoreCause, RestoreFailure};
-use quorate_model::snapshot::{Alarm, AlarmKind, AuthorityLoss, Database, Etcd, Listed};
+use quorate_model::snapshot::{Alarm, AlarmKind, AuthorityLoss, Database, Etcd, KeptOutByAuth, Listed};
 use quorate_model::{
     ClockDifference, ClusterId, Fingerprint, GuardVerdict, MemberId, MemberName, PeerUrl, Revision, Span,
     Token, Uid, Version, Waiting,
@@ -78,12 +78,14 @@ fn waited_on() -> Vec<Waiting> {
         all.push(next);
     }
     let volumes = vec![name("demo-0"), name("demo-1")];
-    for (found, unmatched) in [
-        (vec![], None),
-        (vec![ClusterId(0xc1)], Some(ClusterId(0xdead))),
-        (vec![ClusterId(1), ClusterId(2)], None),
+    for (found, quarantined, unmatched) in [
+        (vec![], vec![], None),
+        (vec![ClusterId(0xc1)], vec![], Some(ClusterId(0xdead))),
+        (vec![ClusterId(0xc1)], volumes.clone(), Some(ClusterId(0xc1))),
+        (vec![ClusterId(0xc1)], vec![name("demo-0")], None),
+        (vec![ClusterId(1), ClusterId(2)], vec![], None),
     ] {
-        all.push(Waiting::ExistingData { found, volumes: volumes.clone(), unmatched });
+        all.push(Waiting::ExistingData { found, volumes: volumes.clone(), quarantined, unmatched });
     }
     for why in [Abandoned::VolumeLost, Abandoned::SpecEdited, Abandoned::VolumeEmptied] {
         all.push(Waiting::Clearing(why.as_str()));
@@ -97,7 +99,8 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
     Some(match waiting {
         Waiting::Paused => Waiting::ForeignObjects(vec!["Service default/demo".to_owned()]),
         Waiting::ForeignObjects(_) => {
-            Waiting::ExistingData { found: vec![ClusterId(0xc1)], volumes: vec![name("demo-0")], unmatched: None }
+            let (found, volumes) = (vec![ClusterId(0xc1)], vec![name("demo-0")]);
+            Waiting::ExistingData { found, volumes, quarantined: Vec::new(), unmatched: None }
         }
         Waiting::ExistingData { .. } => {
             Waiting::EarlierDataGone { cluster: ClusterId(0xc1), voters: vec![name("demo-0"), demo()] }
@@ -116,16 +119,21 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             refused(Unadoptable::SameMember(MemberId(0xb0), vec![name("demo-0"), demo()]))
         }
         Waiting::AdoptionRefused(_, Unadoptable::SameMember(..)) => {
-            refused(Unadoptable::Copies(BTreeMap::from([(demo(), "VolumeSnapshot nightly".to_owned())])))
+            refused(Unadoptable::Copies(BTreeMap::from([(demo(), "VolumeSnapshot nightly".to_owned())]), None))
         }
-        Waiting::AdoptionRefused(_, Unadoptable::Copies(_)) => refused(Unadoptable::TooFew {
+        Waiting::AdoptionRefused(_, Unadoptable::Copies(..)) => refused(Unadoptable::TooFew {
             there: vec![demo()],
             voters: vec![name("demo-0"), demo(), name("demo-2")],
         }),
         Waiting::AdoptionRefused(_, Unadoptable::TooFew { .. }) => {
             Waiting::AdoptionDiffers { field: "spec.tls.provider", needed: "auto", found: "disabled" }
         }
-        Waiting::AdoptionDiffers { .. } => {
+        Waiting::AdoptionDiffers { .. } => Waiting::EditedTooLate {
+            field: "spec.tls.provider",
+            committed: "disabled".to_owned(),
+            found: "auto".to_owned(),
+        },
+        Waiting::EditedTooLate { .. } => {
             Waiting::SplitBrain(vec![(name("demo-0"), ClusterId(0xc1)), (demo(), ClusterId(0xdead))])
         }
         Waiting::SplitBrain(_) => {
@@ -146,6 +154,9 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
         Waiting::PodStopping(_) => Waiting::VolumeGoing(demo()),
         Waiting::VolumeGoing(_) => claim_terminating(ClaimOutlook::Moves),
         Waiting::ClaimTerminating { outlook: ClaimOutlook::Moves, .. } => {
+            claim_terminating(ClaimOutlook::MovesAlone)
+        }
+        Waiting::ClaimTerminating { outlook: ClaimOutlook::MovesAlone, .. } => {
             claim_terminating(ClaimOutlook::MovesOnOrder)
         }
         Waiting::ClaimTerminating { outlook: ClaimOutlook::MovesOnOrder, .. } => {
@@ -165,11 +176,23 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
         Waiting::UnknownPods(_) => {
             Waiting::Quorum { healthy: 1, voters: 3, why: "no voter that answers has a leader".to_owned() }
         }
-        Waiting::Quorum { .. } => Waiting::FirstLeader,
+        Waiting::Quorum { .. } => kept_out(false),
+        Waiting::AuthEnabled(KeptOutByAuth { tls: false, .. }) => kept_out(true),
+        Waiting::AuthEnabled(_) => Waiting::FirstLeader,
         Waiting::FirstLeader => Waiting::NoSnapshot(RestoreFailure::new(
             RestoreCause::NotReady,
             "EtcdBackup nightly-1 is not complete yet",
         )),
+        Waiting::NoSnapshot(RestoreFailure { cause: RestoreCause::NotReady, message }) if message.starts_with("EtcdBackup") => {
+            Waiting::NoSnapshot(newest(None, "Pod find-backup-u1-1-x is not scheduled: no node fits"))
+        }
+        Waiting::NoSnapshot(RestoreFailure { cause: RestoreCause::NotReady, .. }) => Waiting::NoSnapshot(newest(
+            Some(Reason::NoBackupFound),
+            "s3://backups/etcd/tenant/demo has no whole backup of EtcdCluster tenant/demo: 0 objects were seen",
+        )),
+        Waiting::NoSnapshot(RestoreFailure { cause: RestoreCause::NothingFound, .. }) => {
+            Waiting::NoSnapshot(newest(Some(Reason::BackupAmbiguous), "backups of several etcd clusters go by the name"))
+        }
         Waiting::NoSnapshot(_) => Waiting::Restoring(demo(), None),
         Waiting::Restoring(..) => restore_failed(RestoreCause::Refused, "the snapshot is larger than the quota"),
         Waiting::RestoreFailed(_, RestoreFailure { cause: RestoreCause::Refused, .. }) => {
@@ -227,6 +250,7 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
         Waiting::MayBeLost { loss: Loss::Refused(_), .. } => may_be_lost(Loss::VolumeGone),
         Waiting::MayBeLost { loss: Loss::VolumeGone, .. } => may_be_lost(Loss::NodeGone),
         Waiting::MayBeLost { loss: Loss::NodeGone, .. } => may_be_lost(Loss::Inconsistent),
+        Waiting::MayBeLost { loss: Loss::Inconsistent, .. } => may_be_lost(Loss::NoRoomForSnapshot),
         Waiting::MayBeLost { .. } => Waiting::Undecided {
             groups: vec![BTreeSet::from([name("demo-0")]), BTreeSet::from([name("demo-2")])],
             unknown: BTreeSet::from([demo()]),
@@ -263,7 +287,9 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             order(),
             RestoreFailure::new(RestoreCause::NotReady, "EtcdBackup nightly-1 is not complete yet"),
         ),
-        Waiting::OrderWaits(..) => Waiting::RestoringInPlace(order()),
+        Waiting::OrderWaits(..) => Waiting::BackupFirst(order()),
+        Waiting::BackupFirst(_) => Waiting::ReadAgain(order()),
+        Waiting::ReadAgain(_) => Waiting::RestoringInPlace(order()),
         Waiting::RestoringInPlace(_) => {
             Waiting::PodNotTerminated { member: name("demo-1"), node: Some("n1".to_owned()), order: order() }
         }
@@ -303,8 +329,27 @@ fn order() -> Order {
     Order::Restore { name: "back".to_owned(), uid: Uid::new("uid-of-back") }
 }
 
+/// What a cluster says that is to begin with the newest backup.
+fn newest(reason: Option<Reason>, message: &str) -> RestoreFailure {
+    let mut spec = plain(1);
+    spec["bootstrap"] = json!({"restore": {"latest": {
+        "destination": {"s3": {"bucket": "backups", "prefix": "etcd"}}, "cluster": "demo", "clusterNamespace": "tenant",
+    }}});
+    let mut world = World::new(&spec);
+    world.edit(Kind::Cluster, "demo", |cluster| {
+        let reason = reason.map(Reason::as_str);
+        cluster["status"] = json!({"latestBackup": {"attempt": 2, "reason": reason, "message": message}});
+    });
+    world.observe().unwrap().observation.snapshot.restore.unwrap().unwrap_err()
+}
+
 fn restore_failed(cause: RestoreCause, why: &str) -> Waiting {
     Waiting::RestoreFailed(name("demo-1"), RestoreFailure::new(cause, why))
+}
+
+fn kept_out(tls: bool) -> Waiting {
+    let why = "refused: etcdserver: user name is empty".to_owned();
+    Waiting::AuthEnabled(KeptOutByAuth { refuse: 3, ready: 3, voters: 3, tls, why })
 }
 
 fn may_be_lost(loss: Loss) -> Waiting {
@@ -353,7 +398,10 @@ fn after_refusal(why: &Unsafe) -> Option<Unsafe> {
         Unsafe::ClockDiffers(_) => Unsafe::AuthorityKept,
         Unsafe::AuthorityKept => Unsafe::NoClaim(demo()),
         Unsafe::NoClaim(_) => Unsafe::NotLost(demo()),
-        Unsafe::NotLost(_) => Unsafe::AlarmHolds(Alarm { member: MemberId(0xb0), kind: AlarmKind::NoSpace }),
+        Unsafe::NotLost(_) => Unsafe::DataUndecided(demo()),
+        Unsafe::DataUndecided(_) => {
+            Unsafe::AlarmHolds(Alarm { member: MemberId(0xb0), kind: AlarmKind::NoSpace })
+        }
         Unsafe::AlarmHolds(_) => Unsafe::VersionsMixed(
             "demo-0 runs etcd 3.6 and demo-1 runs 3.5. It changes once all run the same".to_owned(),
         ),
@@ -541,6 +589,8 @@ fn live(world: &mut World, mut each: impl FnMut(&World, &EtcdClusterStatus)) {
 fn conditions() -> Vec<String> {
     let mut lines = Vec::new();
     let mut show = |status: &EtcdClusterStatus| {
+        let is = |type_: &str| status.conditions.iter().any(|one| one.type_ == type_ && one.status == "True");
+        assert!(!(is("Ready") && is("Stalled")), "{:?}", status.conditions);
         for one in &status.conditions {
             lines.push(format!("{}={}  {}: {}", one.type_, one.status, one.reason, one.message));
         }
@@ -563,6 +613,10 @@ fn conditions() -> Vec<String> {
     }));
     let world = World::new(&json!({ "size": 3, "version": "latest" }));
     show(&invalid_status(&world.cluster(), &world.observe().err().unwrap(), world.now));
+    let schema =
+        crd("EtcdCluster").unwrap().spec.versions.remove(0).schema.unwrap().open_api_v3_schema.unwrap();
+    let unseen = schema.properties.unwrap()["status"].default.clone().unwrap().0;
+    show(&serde_json::from_value(unseen).unwrap());
     lines
 }
 

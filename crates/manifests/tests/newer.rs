@@ -70,7 +70,7 @@ fn what_the_newer_operator_recorded_is_kept() {
         let write = request::write_status(&world.cluster(), &pass.status).expect("conditions have changed");
         let Act::PatchStatus(patch) = write.act else { panic!("{:?}", write.act) };
         let fields: Vec<&String> = patch["status"].as_object().unwrap().keys().collect();
-        let reported = ["conditions", "phase", "readyReplicas"];
+        let reported = ["conditions", "phase", "readyReplicas", "summary"];
         assert!(fields.iter().all(|field| reported.contains(&field.as_str())), "{patch:#}");
     }
 }

@@ -290,6 +290,7 @@ fn a_volume_grows_with_the_spec_and_gets_the_identity_annotations() {
             "operator.etcd.io/cluster-id": "c1",
             "operator.etcd.io/member-id": id,
             "operator.etcd.io/tls": "false",
+            "operator.etcd.io/etcd-version": "3.6.16",
         })
     );
 }

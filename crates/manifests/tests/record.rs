@@ -98,6 +98,7 @@ fn loss() -> impl Strategy<Value = Loss> {
         Loss::VolumeGone,
         Loss::NodeGone,
         Loss::Inconsistent,
+        Loss::NoRoomForSnapshot,
         Loss::Ordered,
         Loss::Memory,
         Loss::NeverStarted,
@@ -152,7 +153,9 @@ fn restore() -> Restore {
         version: Some(Version::new(3, 6, 16)),
         bytes: Some(5),
         revision: Some(Revision(3)),
+        auth: None,
         bump: 7,
+        floor: quorate_model::Revision(0),
     }
 }
 
@@ -227,6 +230,7 @@ fn record() -> impl Strategy<Value = Record> {
                         had_volumes: token.2,
                     }),
                     adopted_by: token.1.map(ClusterUid::new),
+                    taken_back: hibernating,
                     cluster_id: id.map(ClusterId),
                     authority: authority.map(Fingerprint::new),
                     abandoned,

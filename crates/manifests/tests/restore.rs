@@ -7,6 +7,7 @@ use quorate_api::backup::EtcdBackup;
 use quorate_api::job::{Answer, Failure, FailureKind, ORDER, RestoreOrder};
 use quorate_manifests::{Kind, bootstrap};
 use quorate_model::restore::RestoreCause;
+use quorate_model::{GuardVerdict, MemberName};
 use serde_json::{Value, json};
 
 fn spec(restore: &Value) -> Value {
@@ -49,13 +50,25 @@ fn a_pod_that_restores_has_the_order_and_the_secrets_and_never_starts_empty() {
     assert!(args.contains(&"--initial-cluster-state=existing".to_owned()), "{args:?}");
     let order = etcd.env.iter().flatten().find(|env| env.name == ORDER).unwrap().value.clone().unwrap();
     let order: RestoreOrder = serde_json::from_str(&order).unwrap();
-    assert_eq!((&*order.name, &*order.source.key, order.bump_revision), ("demo-1", "demo/1", 1_000_000_000));
+    assert_eq!((&*order.name, &*order.source.key), ("demo-1", "demo/1"));
+    assert_eq!(order.bump_revision, 1_000_000_000);
+    // Seconds since 2020, ten thousand revisions for each. The agent knows from where.
+    assert!(order.least_revision > 2_000_000_000_000, "{}", order.least_revision);
+    assert_eq!(order.raise(7), u64::try_from(order.least_revision - 7).unwrap());
     let flag = |name: &str| args.iter().find_map(|arg| arg.strip_prefix(name)).unwrap();
     assert_eq!(order.initial_cluster, flag("--initial-cluster="));
     assert_eq!(order.peer_url, flag("--initial-advertise-peer-urls="));
     assert_eq!(order.token, flag("--initial-cluster-token="));
     assert_eq!(order.quota_bytes.to_string(), flag("--quota-backend-bytes="));
-    let mounts: Vec<&str> = etcd.volume_mounts.iter().flatten().map(|mount| &*mount.mount_path).collect();
+    let fetch = spec.init_containers.iter().flatten().last().unwrap();
+    assert_eq!(fetch.command.as_deref().unwrap(), ["/quorate", "agent", "fetch"]);
+    assert_eq!(
+        fetch.env.as_ref().unwrap()[0].value,
+        etcd.env.iter().flatten().find(|env| env.name == ORDER).unwrap().value
+    );
+    let guards = fetch.args.iter().flatten().all(|arg| args.contains(arg));
+    assert!(guards && fetch.args.iter().flatten().any(|arg| arg == "--token=u-1-1"), "{:?}", fetch.args);
+    let mounts: Vec<&str> = fetch.volume_mounts.iter().flatten().map(|mount| &*mount.mount_path).collect();
     for dir in ["/etc/quorate/store/credentials", "/etc/quorate/store/ca", "/etc/quorate/store/identities"] {
         assert!(mounts.contains(&dir), "{mounts:?}");
     }
@@ -101,6 +114,76 @@ fn what_the_agent_reports_is_the_reason_of_the_condition() {
         world.pass();
         assert_eq!(world.condition("Bootstrapped").1, "Bootstrapping");
     }
+}
+
+#[test]
+fn what_the_container_that_fetches_reports_is_the_reason_until_it_has_fetched() {
+    let answer = Answer::Failed(Failure::new(FailureKind::StoreForbidden, "what the agent says"));
+    let end = json!({ "terminated": { "exitCode": 66, "message": serde_json::to_string(&answer).unwrap() } });
+    let status = |state: Value, last: Value| {
+        json!({
+            "phase": "Pending", "podIP": "10.0.0.9",
+            "initContainerStatuses": [{
+                "name": "fetch", "image": "", "imageID": "", "ready": false, "started": false, "restartCount": 2,
+                "state": state, "lastState": last,
+            }],
+            "containerStatuses": [{
+                "name": "etcd", "image": "", "imageID": "", "ready": false, "started": false, "restartCount": 0,
+                "state": { "waiting": { "reason": "PodInitializing" } }, "lastState": {},
+            }],
+        })
+    };
+    let mut world = restoring(&source());
+    for _ in 0..3 {
+        world.pass();
+    }
+    world.edit(Kind::Pod, "demo-1", |pod| {
+        drop(pod["spec"].as_object_mut().unwrap().remove("schedulingGates"));
+    });
+    let mut seen = |status: Value| {
+        world.edit(Kind::Pod, "demo-1", |pod| pod["status"] = status);
+        let (_, reason, message) = world.condition("Bootstrapped");
+        let pod = world.observe().unwrap().observation.snapshot.pods[&MemberName::new("demo-1")].clone();
+        (reason, message, pod)
+    };
+    let crashing = status(json!({ "waiting": { "reason": "CrashLoopBackOff" } }), end.clone());
+    let (reason, message, pod) = seen(crashing);
+    assert_eq!(reason, "RestoreForbidden");
+    assert!(message.contains("demo-1") && message.contains("what the agent says"), "{message}");
+    assert!(pod.restores && !pod.fetches && !pod.runs && !pod.has_run);
+    let (reason, _, pod) = seen(status(json!({ "running": {} }), end.clone()));
+    assert_eq!(reason, "Bootstrapping", "the next try is under way");
+    assert!(pod.fetches && pod.restore_failure.is_some());
+    let (reason, _, pod) = seen(status(json!({ "terminated": { "exitCode": 0 } }), end));
+    assert_eq!(reason, "Bootstrapping");
+    assert_eq!((pod.fetches, pod.restore_failure), (false, None));
+}
+
+#[test]
+fn what_the_guard_says_before_the_snapshot_is_fetched_is_told() {
+    let mut world = restoring(&source());
+    for _ in 0..3 {
+        world.pass();
+    }
+    let report =
+        json!({ "verdict": "ForeignIdentity", "message": "the volume is that of web-0" }).to_string();
+    world.edit(Kind::Pod, "demo-1", |pod| {
+        pod["spec"].as_object_mut().unwrap().remove("schedulingGates");
+        pod["status"] = json!({
+            "phase": "Pending", "podIP": "10.0.0.9",
+            "initContainerStatuses": [{
+                "name": "fetch", "image": "", "imageID": "", "ready": false, "started": false, "restartCount": 2,
+                "state": { "waiting": { "reason": "CrashLoopBackOff" } },
+                "lastState": { "terminated": { "exitCode": 64, "message": report } },
+            }],
+            "containerStatuses": [{
+                "name": "etcd", "image": "", "imageID": "", "ready": false, "started": false, "restartCount": 0,
+                "state": { "waiting": { "reason": "PodInitializing" } }, "lastState": {},
+            }],
+        });
+    });
+    let guard = world.observe().unwrap().observation.snapshot.pods[&MemberName::new("demo-1")].guard.clone();
+    assert_eq!(guard, Some((GuardVerdict::ForeignIdentity, "the volume is that of web-0".to_owned())));
 }
 
 #[test]
@@ -163,4 +246,112 @@ fn the_status_of_a_cluster_without_a_restore_is_one_that_an_older_operator_follo
     world.edit(Kind::Cluster, "demo", |cluster| cluster["status"]["formatVersion"] = json!(3));
     world.pass();
     assert_eq!(world.status().format_version, Some(3), "it is never lowered");
+}
+
+fn latest() -> Value {
+    json!({ "latest": { "destination": { "s3": { "bucket": "b", "prefix": "etcd" } }, "cluster": "lost" } })
+}
+
+fn found(key: &str) -> Value {
+    json!({ "attempt": 1, "found": {
+        "key": key, "sha256": "5".repeat(64), "bytes": 4096, "revision": 7, "etcdVersion": "3.6.16", "clusterID": "a1",
+        "backup": "default/nightly-1",
+    } })
+}
+
+#[test]
+fn o02_nothing_starts_before_the_newest_backup_is_recorded_and_then_it_is_the_one_for_every_attempt() {
+    let mut world = World::new(&spec(&latest()));
+    world.settle();
+    assert!(world.all::<Pod>(Kind::Pod).is_empty() && world.status().bootstrap.is_none());
+    let (_, reason, text) = world.condition("Bootstrapped");
+    assert_eq!(reason, "RestoreWaiting");
+    assert!(
+        text.contains("a Job looks for the newest backup of EtcdCluster default/lost in s3://b/etcd/"),
+        "{text}"
+    );
+    let look = |world: &mut World, status: Value| {
+        world.edit(Kind::Cluster, "demo", |cluster| cluster["status"]["latestBackup"] = status);
+    };
+    look(&mut world, json!({ "attempt": 3, "reason": "NoBackupFound", "message": "0 objects were seen." }));
+    world.settle();
+    let (_, reason, text) = world.condition("Bootstrapped");
+    assert_eq!(reason, "NoBackupFound");
+    assert!(text.contains("0 objects were seen. It is looked for again after 180 s"), "{text}");
+    assert!(world.status().bootstrap.is_none());
+
+    look(&mut world, found("lost/a"));
+    assert!(world.pass(), "B1");
+    let recorded = world.status().bootstrap.unwrap().restore.unwrap();
+    assert_eq!((&*recorded.source.key, recorded.revision), ("lost/a", Some(7)));
+    assert_eq!(recorded.source.destination.prefix(), "etcd");
+    assert_eq!(world.cluster().needs_backup(), Some("nightly-1"), "retention keeps it meanwhile");
+    // Whatever the status of the look says now: the attempt has its own.
+    look(&mut world, found("lost/b"));
+    let order = |pod: &Pod| -> RestoreOrder {
+        let containers = &pod.spec.as_ref().unwrap().containers;
+        let mut env = containers.iter().flat_map(|container| container.env.iter().flatten());
+        serde_json::from_str(env.find(|env| env.name == ORDER).unwrap().value.as_ref().unwrap()).unwrap()
+    };
+    let pods_of = |world: &mut World, attempt: u32| -> Vec<Pod> {
+        for _ in 0..40 {
+            let is_next = world.status().bootstrap.is_some_and(|bootstrap| bootstrap.attempt == attempt);
+            if is_next && !world.all::<Pod>(Kind::Pod).is_empty() {
+                break;
+            }
+            world.pass();
+        }
+        world.all(Kind::Pod)
+    };
+    let pods = pods_of(&mut world, 1);
+    assert_eq!(pods.len(), 3);
+    assert!(pods.iter().all(|pod| order(pod).source.key == "lost/a"));
+    // The spec is edited: the attempt is given up (BA), and the next one begins with the same object.
+    world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["size"] = json!(1));
+    let pods = pods_of(&mut world, 2);
+    let bootstrap = world.status().bootstrap.unwrap();
+    assert_eq!(bootstrap.attempt, 2);
+    assert_eq!(bootstrap.restore.unwrap().source.key, "lost/a");
+    assert_eq!(pods.len(), 1);
+    assert_eq!(order(&pods[0]).source.key, "lost/a");
+}
+
+#[test]
+fn o02_an_operator_that_knows_no_latest_starts_nothing() {
+    let mut world = World::new(&spec(&json!({})));
+    world.settle();
+    assert!(world.all::<Pod>(Kind::Pod).is_empty());
+    assert_eq!(world.condition("Bootstrapped").1, "RestoreRefused");
+}
+
+#[test]
+fn o02_the_job_that_finds_the_newest_has_the_image_of_the_operator_and_is_taken_for_no_member() {
+    let mut spec = spec(&json!({ "latest": {
+        "destination": { "pvc": { "claimName": "kept" } }, "clusterID": "a1", "before": "2026-11-24T02:00:00Z",
+    } }));
+    spec["podTemplate"] =
+        json!({ "metadata": { "labels": { "team": "a" } }, "spec": { "nodeSelector": { "disk": "fast" } } });
+    let cluster = World::new(&spec).cluster();
+    let order = quorate_manifests::latest::order(cluster.restore().unwrap(), "default", None).unwrap();
+    assert_eq!(
+        (order.cluster_id.as_deref(), order.before.as_deref()),
+        (Some("a1"), Some("2026-11-24T02:00:00Z"))
+    );
+    let job = quorate_manifests::job::find_for_cluster(
+        &cluster,
+        &order,
+        2,
+        60,
+        &quorate_manifests::Defaults::default(),
+    );
+    let pod = job.spec.unwrap().template;
+    let labels = pod.metadata.unwrap().labels.unwrap();
+    assert_eq!(labels["team"], "a", "policies of the network go by labels");
+    assert!(!labels.contains_key("operator.etcd.io/cluster"), "{labels:?}");
+    let pod = pod.spec.unwrap();
+    assert_eq!(pod.containers[0].image, Some(quorate_manifests::DEFAULT_AGENT_IMAGE.to_owned()));
+    assert_eq!(pod.automount_service_account_token, Some(false));
+    assert_eq!(pod.node_selector.unwrap()["disk"], "fast");
+    let claim = pod.volumes.unwrap().into_iter().find_map(|volume| volume.persistent_volume_claim).unwrap();
+    assert_eq!((claim.claim_name.as_str(), claim.read_only), ("kept", Some(true)));
 }

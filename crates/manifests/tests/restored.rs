@@ -69,7 +69,7 @@ fn l06_the_foreign_token_of_an_adopted_cluster_is_explained_by_its_adoption_only
 }
 
 #[test]
-fn claims_that_a_snapshot_or_velero_created_are_adopted_only_with_a_second_annotation() {
+fn o13_claims_that_a_snapshot_or_velero_created_are_adopted_only_with_a_second_annotation_for_this_object() {
     let sources: [fn(&mut serde_json::Value); 3] = [
         |claim| claim["spec"]["dataSource"] = json!({ "kind": "VolumeSnapshot", "name": "nightly" }),
         |claim| claim["spec"]["dataSourceRef"] = json!({ "kind": "VolumeSnapshot", "name": "nightly" }),
@@ -87,11 +87,19 @@ fn claims_that_a_snapshot_or_velero_created_are_adopted_only_with_a_second_annot
             "{message}"
         );
         assert!(world.all::<serde_json::Value>(Kind::Pod).is_empty());
-        world.edit(Kind::Cluster, "demo", |cluster| {
-            let annotations = &mut cluster["metadata"]["annotations"];
-            annotations[keys::ADOPT_COPIES] = annotations[keys::ADOPT].clone();
-        });
-        world.settle();
+        // O13: what was said of the copies for an earlier EtcdCluster stays in the repository, and says nothing of these.
+        for (of, adopts) in [("", false), ("/u-1", false), ("/u-2", true)] {
+            world.edit(Kind::Cluster, "demo", |cluster| {
+                let annotations = &mut cluster["metadata"]["annotations"];
+                let id = annotations[keys::ADOPT].as_str().unwrap();
+                annotations[keys::ADOPT_COPIES] = json!(format!("{id}{of}"));
+            });
+            world.settle();
+            assert_eq!(world.all::<serde_json::Value>(Kind::Pod).is_empty(), !adopts, "{of:?}");
+            let (_, _, message) = world.condition("ExistingData");
+            let says = message.contains("says nothing of these") && message.contains("/u-2");
+            assert!(adopts || says, "{message}");
+        }
         assert_eq!(world.condition("Available").0, "True", "{:?}", world.condition("Available"));
     }
 }

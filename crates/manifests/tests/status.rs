@@ -4,6 +4,8 @@ use crate::world::{World, plain};
 use quorate_api::Reason;
 use quorate_api::status::Phase;
 use quorate_manifests::{Kind, NameConflict, events, invalid_status};
+use quorate_model::snapshot::{DefragmentAttempt, Hashes, KeysHash};
+use quorate_model::{MemberName, Revision, Span};
 use serde_json::{Value, json};
 
 fn reasons(world: &World) -> Vec<&str> {
@@ -76,6 +78,45 @@ fn an_unhealthy_member_is_reported_with_the_cause_and_the_time() {
     world.settle();
     assert_eq!(world.status().phase, Some(Phase::Running));
     assert_eq!(reasons(&world).last(), Some(&"MemberHealthy"));
+}
+
+#[test]
+fn s06_auth_that_refuses_the_operator_is_reported_as_that_and_not_as_a_lost_quorum() {
+    let mut world = World::running(3);
+    world.auth_without_user = true;
+    world.pass();
+    for type_ in ["Available", "QuorumAvailable"] {
+        let (holds, reason, message) = world.condition(type_);
+        assert_eq!((&*holds, &*reason), ("Unknown", "AuthEnabled"), "{type_}: {message}");
+        for what in [
+            "3 of 3 voters run and answer \"refused: etcdserver: user name is empty\"",
+            "3 of 3 are ready",
+            "no rollout",
+            "etcdctl --user root auth disable",
+        ] {
+            assert!(message.contains(what), "{what}: {message}");
+        }
+    }
+    assert_eq!(world.condition("Progressing").1, "AuthEnabled");
+    let (_, _, degraded) = world.condition("Degraded");
+    assert!(degraded.contains("auth refuses the operator"), "{degraded}");
+    // For longer than a lost quorum lasts before its recovery is named.
+    world.now = world.now + Span::seconds(3600);
+    world.pass();
+    for type_ in ["Available", "QuorumAvailable", "Progressing", "Degraded"] {
+        let (_, _, message) = world.condition(type_);
+        for never in ["recover-quorum", "Bring back the nodes", "quorum lost", "volumes of"] {
+            assert!(!message.contains(never), "{type_}: {message}");
+        }
+    }
+    // One of three that answers so does not make a quorum: the others are missing.
+    world.silent.extend(["demo-1".to_owned(), "demo-2".to_owned()]);
+    world.pass();
+    assert_eq!(world.condition("Available").1, "QuorumLost");
+    world.silent.clear();
+    world.auth_without_user = false;
+    world.pass();
+    assert_eq!(world.condition("Available").0, "True");
 }
 
 #[test]
@@ -235,6 +276,53 @@ fn an_edit_that_changes_pods_is_rolled_out_and_reported() {
     }
 }
 
+/// The API server admits it until the cluster ID is recorded, and members may have served by then.
+#[test]
+fn t09_an_edit_of_what_is_fixed_that_came_too_late_is_reported_with_the_command_that_takes_it_back() {
+    let tls = json!({ "tls": { "provider": "auto" } });
+    let memory = json!({ "storageSpec": { "medium": "Memory" } });
+    let cases = [
+        (tls, "spec.tls.provider", r#"{"spec":{"tls":{"provider":"disabled"}}}"#),
+        (memory, "spec.storageSpec.medium", r#"{"spec":{"storageSpec":{"medium":""}}}"#),
+    ];
+    for (edit, field, patch) in cases {
+        let mut world = World::running(3);
+        world.edit(Kind::Cluster, "demo", |cluster| {
+            for (name, value) in edit.as_object().unwrap() {
+                cluster["spec"][name] = value.clone();
+            }
+        });
+        world.settle();
+        for condition in ["UpToDate", "Progressing"] {
+            let (holds, reason, message) = world.condition(condition);
+            assert_eq!((&*holds, &*reason), ("False", "SpecInvalid"), "{message}");
+            assert!(message.contains(field) && message.contains(patch), "{message}");
+        }
+        assert_eq!(world.condition("Available").0, "True");
+    }
+}
+
+#[test]
+fn o09_where_data_differ_status_names_the_quorum_that_was_seen_to_agree() {
+    let world = World::running(3);
+    let agreed = |hashes: [u32; 3], differ: bool| {
+        let mut pass = world.observe().unwrap();
+        let made = world.members.iter().zip(hashes).map(|(listed, hash)| {
+            let (revision, compacted) = (Revision(7), Revision(3));
+            let made = KeysHash { member_id: listed.id, hash, revision, compacted, latest: revision };
+            (pass.observation.snapshot.member_of(&pass.plan.record, listed).unwrap(), Ok(made))
+        });
+        let replies = made.collect();
+        let hashes = Hashes { at: world.now, until: world.now + Span::seconds(60), replies };
+        pass.observation.snapshot.etcd.hashes = Some(hashes);
+        pass.plan.record.differ_since = differ.then_some(world.now);
+        world.status_again(&pass).data_agreed_by
+    };
+    assert_eq!(agreed([1, 1, 2], true), ["demo-0", "demo-1"]);
+    assert!(agreed([1, 2, 3], true).is_empty(), "no quorum");
+    assert!(agreed([1, 1, 1], false).is_empty(), "nothing is known to differ");
+}
+
 #[test]
 fn an_invalid_edit_of_a_running_cluster_is_reported_and_lost_pods_are_still_restarted() {
     let mut world = World::running(3);
@@ -278,10 +366,9 @@ fn a_foreign_object_blocks_a_new_cluster_while_it_exists_and_is_named() {
     assert_eq!(world.status().phase, Some(Phase::Running));
 }
 
-#[test]
-fn s01_a_member_whose_probe_fails_while_it_answers_is_reported_with_what_to_do() {
-    let mut world = World::running(3);
-    world.edit(Kind::Pod, "demo-1", |pod| {
+/// Its probe passed, and fails.
+fn lose_readiness(world: &mut World, member: &str) {
+    world.edit(Kind::Pod, member, |pod| {
         let status = &mut pod["status"];
         status["conditions"][0] =
             json!({ "type": "Ready", "status": "False", "lastTransitionTime": "2026-11-21T08:05:00Z" });
@@ -290,6 +377,12 @@ fn s01_a_member_whose_probe_fails_while_it_answers_is_reported_with_what_to_do()
         status["containerStatuses"][0]["started"] = json!(true);
         status["containerStatuses"][0]["ready"] = json!(false);
     });
+}
+
+#[test]
+fn s01_a_member_whose_probe_fails_while_it_answers_is_reported_with_what_to_do() {
+    let mut world = World::running(3);
+    lose_readiness(&mut world, "demo-1");
     world.pass();
     world.pass();
     let why = "its Pod is not ready although etcd answers: its volume may hang. The events of the Pod have what its \
@@ -303,6 +396,56 @@ fn s01_a_member_whose_probe_fails_while_it_answers_is_reported_with_what_to_do()
     let warnings: Vec<&str> =
         world.events.iter().filter(|event| event.warning).map(|event| event.what.message()).collect();
     assert_eq!(warnings, [format!("demo-1: {why}")]);
+}
+
+#[test]
+fn t07_a_member_is_not_reported_for_its_probe_that_lags_behind_its_defragmentation() {
+    let mut world = World::running(3);
+    let member = MemberName::new("demo-1");
+    world.defragmentations = vec![DefragmentAttempt { member, at: world.now, answered: true }];
+    world.events.clear();
+    lose_readiness(&mut world, "demo-1");
+    world.pass();
+    world.pass();
+    let member = &world.status().members[1];
+    assert_eq!((member.healthy, member.reason.as_deref()), (true, None));
+    assert_eq!(world.condition("Degraded").0, "False");
+    assert_eq!(world.condition("Progressing").1, "Reconciled");
+    assert!(world.events.iter().all(|event| !event.warning), "{:#?}", world.events);
+    world.now = world.now + Span::seconds(60);
+    assert_eq!(world.condition("Degraded").1, "MemberUnhealthy");
+}
+
+/// `there are 3 voters, and spec.size is 3` says nothing.
+#[test]
+fn t08_what_is_under_way_is_named_while_a_member_moves_and_while_the_size_changes() {
+    let mut world = World::running(3);
+    world.edit(Kind::Pod, "demo-1", |pod| {
+        pod["metadata"]["annotations"]["operator.etcd.io/replace"] = json!("true");
+    });
+    let mut said: Vec<String> = Vec::new();
+    let mut watch = |world: &mut World| {
+        for _ in 0..60 {
+            let (_, reason, message) = world.condition("UpToDate");
+            if reason == "Scaling" && said.last() != Some(&message) {
+                said.push(message);
+            }
+            world.pass();
+        }
+    };
+    watch(&mut world);
+    world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["size"] = json!(1));
+    watch(&mut world);
+    assert_eq!(
+        said,
+        [
+            "demo-3 is being added; demo-1 is being replaced",
+            "demo-1 is being removed",
+            "demo-3 is being removed; there are 2 voters, and spec.size is 1",
+            "demo-2 and demo-3 are being removed",
+            "demo-2 is being removed",
+        ]
+    );
 }
 
 #[test]

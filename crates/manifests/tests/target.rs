@@ -120,6 +120,39 @@ fn m02_a_cluster_whose_status_was_lost_keeps_the_quota_of_its_pods_or_what_an_ea
 }
 
 #[test]
+fn m61_where_status_was_lost_an_edit_for_larger_volumes_raises_no_quota_before_they_have_grown() {
+    let size = |size: &str| with(&json!({ "storageSpec": { "volumeSizeRequest": size } }));
+    let mut world = crate::world::World::new(&size("1Gi"));
+    world.settle();
+    let desired =
+        |world: &crate::world::World| quota_of(&world.observe().unwrap().observation.snapshot.desired);
+    let before = desired(&world);
+    let volumes: Vec<String> = world
+        .all::<serde_json::Value>(quorate_manifests::Kind::Volume)
+        .iter()
+        .map(|volume| volume["metadata"]["name"].as_str().unwrap().to_owned())
+        .collect();
+    let have = |world: &mut crate::world::World, bytes: &str| {
+        for volume in &volumes {
+            world.edit(quorate_manifests::Kind::Volume, volume, |volume| {
+                volume["status"]["capacity"] = json!({ "storage": bytes });
+            });
+        }
+    };
+    have(&mut world, "1Gi");
+    let mut cluster = edited(world.cluster(), &size("4Gi"));
+    cluster.status = None;
+    world.put(quorate_manifests::Kind::Cluster, json!(cluster));
+    assert_eq!(
+        desired(&world),
+        before,
+        "T1 records what the Pods have, and the edit follows when there is room"
+    );
+    have(&mut world, "4Gi");
+    assert!(desired(&world) > before);
+}
+
+#[test]
 fn every_minor_gets_the_flags_that_it_knows() {
     let quota = "--quota-backend-bytes=750780416";
     let check = "--experimental-initial-corrupt-check=true";

@@ -14,7 +14,9 @@ use quorate_manifests::{
     Observation, Request, Situation, Write, events, request, snapshot, status,
 };
 use quorate_model::quorum::has_quorum;
-use quorate_model::snapshot::{Alarm, Answer, Database, Etcd, List, Listed, Proof, StatusReply};
+use quorate_model::snapshot::{
+    Alarm, Answer, Database, DefragmentAttempt, Etcd, List, Listed, Proof, StatusReply,
+};
 use quorate_model::{
     ClusterId, Effect, EtcdCall, Instant, MemberId, MemberName, PeerUrl, Plan, Revision, Snapshot, Span,
     Version, Waiting,
@@ -28,12 +30,16 @@ pub struct World {
     pub objects: BTreeMap<(Kind, String), Value>,
     pub members: Vec<Listed>,
     pub silent: BTreeSet<String>,
+    /// etcd's auth refuses the operator.
+    pub auth_without_user: bool,
     /// The alarms that every member reports.
     pub alarms: Vec<Alarm>,
     /// The versions that members run, where it is not that of `plain`.
     pub versions: BTreeMap<String, Version>,
     /// The databases of members, where they are not empty.
     pub databases: BTreeMap<String, Database>,
+    /// The defragmentations that the operator ordered.
+    pub defragmentations: Vec<DefragmentAttempt>,
     pub conflicts: Vec<NameConflict>,
     pub now: Instant,
     /// Every event so far.
@@ -61,9 +67,11 @@ impl World {
             objects: BTreeMap::new(),
             members: Vec::new(),
             silent: BTreeSet::new(),
+            auth_without_user: false,
             alarms: Vec::new(),
             versions: BTreeMap::new(),
             databases: BTreeMap::new(),
+            defragmentations: Vec::new(),
             conflicts: Vec::new(),
             now: BEGIN,
             events: Vec::new(),
@@ -356,14 +364,20 @@ impl World {
             answers
                 .insert(name.clone(), Answer { at, reply: Err("it does not answer within 2s".to_owned()) });
         }
-        let list = leads.filter(|_| quorum).map(|(via, _)| List {
+        if self.auth_without_user {
+            let refused = "refused: etcdserver: user name is empty".to_owned();
+            let running = answers.values_mut().filter(|answer| answer.reply.is_ok());
+            running.for_each(|answer| answer.reply = Err(refused.clone()));
+        }
+        let list = leads.filter(|_| quorum && !self.auth_without_user).map(|(via, _)| List {
             at,
             cluster_id: ClusterId(0xc1),
             via: (*via).clone(),
             members: self.members.clone(),
         });
         let list_failure = list.is_none().then(|| "no voter that answers has a leader".to_owned());
-        Etcd { list, list_failure, answers, ..Etcd::default() }
+        let defragmentations = self.defragmentations.clone();
+        Etcd { list, list_failure, answers, defragmentations, ..Etcd::default() }
     }
 }
 

@@ -19,8 +19,8 @@ pub enum Unadoptable {
     SeveralTokens(BTreeMap<Token, Vec<MemberName>>),
     /// Two volumes have the identity of one member: one is a copy.
     SameMember(MemberId, Vec<MemberName>),
-    /// There are several volumes, and these are copies or may be: each shows another moment.
-    Copies(BTreeMap<MemberName, String>),
+    /// There are several volumes, and these are copies or may be: each shows another moment. What a person says of copies, if it is of others.
+    Copies(BTreeMap<MemberName, String>, Option<String>),
     /// The status of the earlier cluster records more voters than there are volumes for: they can form no quorum.
     TooFew {
         /// The volumes that there are.
@@ -65,16 +65,18 @@ impl fmt::Display for Unadoptable {
                 "{} have the identity of one member, {id}, so one is a copy of the other. Keep the newer one, and delete the other",
                 names(members)
             ),
-            Self::Copies(copies) => {
+            Self::Copies(copies, says) => {
                 let copies = copies.iter().map(|(member, how)| format!("{member} ({how})"));
                 write!(
                     f,
                     "these may be copies of the members' volumes: {}. Copies of several members, made one after another, are no backup: a \
                      write that etcd acknowledged may be on no quorum of them, and members may end up with different data. Delete these \
                      claims, and restore an EtcdBackup (spec.bootstrap.restore). Only if all of them are the original volumes, or were \
-                     copied while no member ran, annotate this EtcdCluster with operator.etcd.io/adopt-copies=<the cluster ID> as well",
+                     copied while no member ran, annotate this EtcdCluster with operator.etcd.io/adopt-copies=<the cluster ID>/<metadata.uid of this \
+                     EtcdCluster> as well",
                     copies.collect::<Vec<_>>().join(", ")
-                )
+                )?;
+                says.as_ref().map_or(Ok(()), |says| write!(f, ". {says}"))
             }
             Self::TooFew { there, voters } => write!(
                 f,

@@ -28,6 +28,7 @@ mod waiting;
 
 use std::fmt;
 
+use crate::incarnation::Order;
 use crate::names::MemberName;
 use crate::record::Record;
 pub use etcd::{DowngradeAction, EtcdCall};
@@ -54,6 +55,19 @@ pub struct Plan {
     pub needs_proof: bool,
     /// Progress was not proved for a while. On a calm cluster the pass may take its time for it.
     pub proof_is_due: bool,
+    /// What the API server is asked about before an order to restore in place is begun. The pass asks, then plans again.
+    pub rehearsal: Option<Box<Rehearsal>>,
+}
+
+/// Effects that are sent so that nothing is created (a dry run): whether they would be admitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rehearsal {
+    /// The order that would begin.
+    pub order: Order,
+    /// The record as it would be when they are due.
+    pub record: Record,
+    /// The creation of a claim and of a Pod.
+    pub effects: Vec<KubeEffect>,
 }
 
 impl Plan {

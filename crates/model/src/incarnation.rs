@@ -69,6 +69,34 @@ pub struct RestoreOrder {
     pub replaces: ClusterId,
     /// What it restores, or why that is not known.
     pub restore: Result<Restore, RestoreFailure>,
+    /// Until when it may begin. One that waits for longer has failed: nobody thinks of it any more when its cause is mended.
+    pub until: Instant,
+    /// Until when it counts that the snapshot was read. An object may be gone later.
+    pub read_until: Instant,
+    /// What the API server said when it was asked whether new members would be admitted, in this pass; `None`: it was not asked.
+    pub admission: Option<Admission>,
+    /// Until when the backup of the data that are given up counts. Later than any time where none is wanted.
+    pub backed_up_until: Instant,
+}
+
+/// What the API server says to the claim and the Pod of a new member, without creating them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// When it was asked.
+    pub at: Instant,
+    /// What it says.
+    pub outcome: Admitted,
+}
+
+/// Whether new members would be admitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admitted {
+    /// They would.
+    Yes,
+    /// They would not; its words.
+    No(String),
+    /// It did not answer so that one would know.
+    Unknown(String),
 }
 
 impl fmt::Display for Order {

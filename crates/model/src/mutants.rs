@@ -32,7 +32,7 @@ macro_rules! rules {
     };
 }
 
-// R4, R8, R24, the parts of R15, L3 and P are shown to be needed by the simulation; R13, R14 and R18 by tests of the operator.
+// R4, R8, R23, R24, the parts of R15, L3 and P are shown to be needed by the simulation; R13, R14 and R18 by tests of the operator.
 rules! {
     R4 = "R4",
     R8 = "R8",
@@ -48,6 +48,7 @@ rules! {
     R15Errors = "R15 errors",
     R15Canary = "R15 canary",
     R18 = "R18",
+    R23 = "R23",
     R24 = "R24",
     L3 = "L3",
     PGrace = "P grace",
@@ -56,6 +57,7 @@ rules! {
     POneVersion = "P one version",
     PSecondComparison = "P second comparison",
     PAgrees = "P agrees",
+    PInTurn = "P in turn",
 }
 
 /// Whether this rule is turned off now. Never in what is released.

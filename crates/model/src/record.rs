@@ -27,6 +27,9 @@ pub struct Record {
     pub token: Option<Token>,
     /// The EtcdCluster that adopted the data, if they were adopted: then the token is that of another one.
     pub adopted_by: Option<ClusterUid>,
+    /// The data were given up for another incarnation once, and a person took them back by adoption: an order that names this cluster id may
+    /// be the one that was carried out then.
+    pub taken_back: bool,
     /// What is left of the status of another object, until its volumes are adopted or a new cluster is bootstrapped.
     pub earlier: Option<Earlier>,
     /// Recorded once for each incarnation (B6). From then on no member of it starts with `new` (R1).

@@ -1,6 +1,7 @@
 //! What was observed of one cluster, in Kubernetes and in etcd, and how old it is. It is partial: what is absent was not
 //! observed, and may still exist.
 
+mod auth;
 mod backup;
 mod certificates;
 mod database;
@@ -13,6 +14,7 @@ mod progress;
 mod quarantine;
 mod service;
 mod site;
+mod standstill;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,6 +31,7 @@ use crate::restore::{Restore, RestoreFailure};
 use crate::target::{PodRevision, Retention, Target};
 use crate::time::{ClockDifference, Instant, Span};
 use crate::version::{Minor, Version};
+pub use auth::{KeptOutByAuth, needs_user};
 pub use backup::{BackupBefore, BackupPurpose, BackupState};
 pub use certificates::{
     Authority, AuthorityLoss, AuthoritySecret, Certificates, LeafCertificate, LeafSecret, Signing,
@@ -46,6 +49,7 @@ pub use leadership::TransferAttempt;
 pub use progress::{CommittedMark, DOUBT_INTERVAL, IN_SYNC_WITHIN, PROOF_INTERVAL, Proof};
 pub use service::{CLIENTS_LEAVE_WITHIN, LED_AWAY_AFTER, Presence};
 pub use site::{LastNodes, ReplacementPolicy, Site};
+pub use standstill::Standstill;
 
 /// How much later than its grace period a Pod may be gone. Kubelets report within seconds; clocks differ.
 const LATE_STOP: Span = Span::seconds(60);
@@ -80,15 +84,17 @@ pub struct Snapshot {
     pub adopt: Option<ClusterId>,
     /// The annotation that says of the volumes of a cluster that they are the originals, or copies of one moment.
     pub adopt_copies: Option<ClusterId>,
+    /// That annotation as it is, if there is one, for messages: it may name another cluster, or another EtcdCluster.
+    pub adopt_copies_given: Option<String>,
     /// The backup tool that created this EtcdCluster, for messages, if one did.
     pub restored_by: Option<String>,
     /// What is recorded in status.
     pub record: Record,
     /// What the spec has the cluster begin with, or why that is not known; `None`: with nothing.
     pub restore: Option<Result<Restore, RestoreFailure>>,
-    /// The EtcdRestore that is recorded as the order under way, if it still exists; without one, the oldest that names the recorded
-    /// cluster id.
-    pub order: Option<RestoreOrder>,
+    /// The EtcdRestore that is recorded as the order under way, if it still exists; without one, those that name the recorded cluster
+    /// id, the oldest first.
+    pub orders: Vec<RestoreOrder>,
     /// The annotation that orders to recover a lost quorum.
     pub recover_from: Option<RecoverFrom>,
     /// Where members ran, as status has it.
@@ -187,6 +193,8 @@ pub struct Pod {
     pub restores: bool,
     /// Why the last try that ended failed, if it did. The next one may be under way.
     pub restore_failure: Option<RestoreFailure>,
+    /// The container runs that fetches the snapshot, before etcd's.
+    pub fetches: bool,
     /// etcd's container runs: the agent, and etcd as its child.
     pub runs: bool,
     /// Since when it is bound to its node, if its volumes and its network are still being set up for its first start.
@@ -290,8 +298,12 @@ pub struct Volume {
     pub copied_by: Option<String>,
     /// Whether the members of its data use TLS; `None` where an earlier release did not annotate it.
     pub tls: Option<bool>,
+    /// The version of etcd that has run on its data, or was about to; `None` where an earlier release did not annotate it.
+    pub version: Option<Version>,
     /// Its quarantine, if it is quarantined.
     pub quarantine: Option<Quarantine>,
+    /// It is or was quarantined because another incarnation took the place of its own. A person who takes it back leaves the reason there.
+    pub gave_way: bool,
     /// The bytes that it requests.
     pub bytes: u64,
     /// Why it is not usable, as Kubernetes reports it, if it is not.
@@ -337,6 +349,8 @@ pub struct Etcd {
     pub transfers: Vec<TransferAttempt>,
     /// The voters that are not healthy while there is a leader, and since when.
     pub unhealthy_since: BTreeMap<MemberName, Instant>,
+    /// The members that are so far behind that they may need a snapshot of the leader, and since when they have applied nothing.
+    pub standstills: BTreeMap<MemberName, Standstill>,
     /// The voters that are not sound although their Pods are ready, while there is a leader, and since when.
     pub unsound_since: BTreeMap<MemberName, Instant>,
     /// The Pods of each member that ended one after another, of late.
@@ -527,10 +541,13 @@ impl Snapshot {
     }
 
     /// Whether its data stay when it is deleted: the retention policy says so, or the backup that was to come before is not known to be
-    /// complete. Who asks for that backup wants the data, and a store that is down must not be the end of them.
+    /// complete and of just now, which a wrong clock cannot tell (R23). Who asks for that backup wants the data, and a store that is down must
+    /// not be the end of them.
     pub fn keeps_data_when_deleted(&self) -> bool {
         let lacks_backup = self.backup_before.as_ref().is_some_and(|backup| match backup.before {
-            BackupPurpose::Deletion { .. } => backup.state != BackupState::Complete,
+            BackupPurpose::Deletion { .. } => {
+                backup.state != BackupState::Complete || self.clock_differs.is_some()
+            }
             BackupPurpose::Upgrade(_) => false,
         });
         lacks_backup || self.desired.storage.when_deleted == Retention::Retain

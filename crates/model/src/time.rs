@@ -37,16 +37,6 @@ pub enum ClockDifference {
     Behind(Span),
 }
 
-impl ClockDifference {
-    /// What the clock of the API server shows when the operator's shows this.
-    pub fn of_api_server(self, own: Instant) -> Instant {
-        match self {
-            Self::Ahead(Span(by)) => Instant(own.0.saturating_sub(i64::try_from(by).unwrap_or(i64::MAX))),
-            Self::Behind(by) => own + by,
-        }
-    }
-}
-
 impl fmt::Display for ClockDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -70,6 +70,11 @@ pub struct OperatorArgs {
     #[arg(long, env = "QUORATE_MAX_CLUSTERS_ROLLING", value_name = "LIMIT", default_value = "1+5%")]
     pub max_clusters_rolling: Limit,
 
+    /// How many backups may run at a time over all clusters, the oldest first. What an upgrade, the deletion of a cluster or a lost quorum
+    /// waits for is not held up. 0: any number.
+    #[arg(long, env = "QUORATE_MAX_BACKUPS_RUNNING", value_name = "N", default_value_t = 0)]
+    pub max_backups_running: usize,
+
     /// The format of the logs.
     #[arg(long, env = "QUORATE_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value_t)]
     pub log_format: LogFormat,

@@ -6,6 +6,9 @@ mod backup;
 mod cluster;
 #[cfg(test)]
 mod example;
+#[cfg(test)]
+mod page;
+mod refusal;
 mod restore;
 mod schedule;
 
@@ -32,17 +35,20 @@ pub(crate) struct Config {
     pub(crate) transport: Transport,
     /// How many clusters may take new defaults at a time.
     pub(crate) max_rolling: Limit,
+    /// How many backups may run at a time over all clusters; any number if it is 0.
+    pub(crate) max_backups: usize,
 }
 
 /// Adds every controller of the product.
 pub(crate) fn add_all(fleets: &mut Fleets, registry: &mut Registry, config: Config) {
-    let Config { defaults, transport, max_rolling } = config;
+    let Config { defaults, transport, max_rolling, max_backups } = config;
     let runtime = fleets.runtime().clone();
     let shared = Arc::new(defaults.clone());
     let schedules = Index::<ReadSchedule>::default();
     let clusters =
         ClusterController::new(&runtime, registry, defaults, transport, max_rolling, schedules.clone());
-    let backups = BackupController::new(&runtime, shared.clone(), clusters.roots().clone());
+    let backups =
+        BackupController::new(&runtime, registry, shared.clone(), clusters.roots().clone(), max_backups);
     let schedules = ScheduleController::new(
         &runtime,
         registry,

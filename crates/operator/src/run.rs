@@ -26,7 +26,7 @@ use crate::runtime::crash::{AbortAt, Hook, NoCrash};
 use crate::runtime::events::events;
 use crate::runtime::fleet::Fleets;
 use crate::runtime::lease::{Elector, Leadership, LeaseLost};
-use crate::runtime::metrics::Metrics;
+use crate::runtime::metrics::{Leads, Metrics};
 use crate::runtime::serve::{self, ListenError};
 
 /// How long effects under way may take after a signal. Longer than any call.
@@ -61,6 +61,8 @@ pub struct Options {
     pub transport: Transport,
     /// How many clusters may take new defaults of the operator at a time.
     pub max_rolling: Limit,
+    /// How many backups may run at a time over all clusters; any number if it is 0.
+    pub max_backups: usize,
 }
 
 /// Why the operator ended or did not start.
@@ -115,20 +117,21 @@ pub async fn run_with(
         defaults: options.defaults.clone(),
         transport: options.transport.clone(),
         max_rolling: options.max_rolling,
+        max_backups: options.max_backups,
     };
     let add = |fleets: &mut Fleets, registry: &mut Registry| controllers::add_all(fleets, registry, config);
     run_controllers(client, options, shutdown, add).await
 }
 
-/// As [`run_with`], with these controllers.
+/// As [`run_with`], with these controllers. They are given the registry of what only the replica that acts shows.
 pub(crate) async fn run_controllers(
     client: kube::Client,
     options: Options,
     shutdown: CancellationToken,
     add: impl FnOnce(&mut Fleets, &mut Registry),
 ) -> Result<(), RunError> {
-    let mut registry = Registry::with_prefix("quorate");
-    let metrics = Metrics::new(&mut registry);
+    let mut own = Registry::with_prefix("quorate");
+    let metrics = Metrics::new(&mut own);
     let api_clock = ApiClock::new(options.clock.clone());
     let client = counted(api_clock.observing(client), &metrics);
     let metrics_listener = listen(options.metrics, "metrics").await?;
@@ -160,11 +163,14 @@ pub(crate) async fn run_controllers(
         stop: stop.clone(),
     };
     let mut fleets = Fleets::new(runtime, options.namespaces);
-    add(&mut fleets, &mut registry);
+    own.register_collector(Box::new(Leads(leadership.clone())));
+    let mut acting = Registry::with_prefix("quorate");
+    add(&mut fleets, &mut acting);
     let mut watches = fleets.take_watches();
     let served = CancellationToken::new();
     if let Some(listener) = metrics_listener {
-        beside.spawn(serve::serve(listener, serve::metrics(registry), served.clone()));
+        let shown = serve::Metrics { own, acting, leadership: leadership.clone() };
+        beside.spawn(serve::serve(listener, serve::metrics(shown), served.clone()));
     }
     if let Some(listener) = health_listener {
         beside.spawn(serve::serve(listener, serve::health(fleets.listed().to_vec()), served.clone()));
@@ -226,6 +232,7 @@ impl From<OperatorArgs> for Options {
             clock: Clock::system(),
             transport: Transport::network(),
             max_rolling: args.max_clusters_rolling,
+            max_backups: args.max_backups_running,
         }
     }
 }

@@ -7,14 +7,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::world::jobs::{Agent, able, kubelet};
-use crate::world::{RequestOutcome, Sent, World, until};
+use crate::world::{DieAt, RequestOutcome, Sent, World, plain, settled, story, until};
 use anyhow::{Context as _, Result, ensure};
 use http::Method;
 use k8s_openapi::api::batch::v1::Job;
 use kube::ResourceExt as _;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use quorate_api::job::{Answer, Failure, FailureKind};
+use quorate_api::restore::RestorePhase;
 use quorate_api::{EtcdBackup, EtcdBackupSchedule, EtcdRestore};
+use quorate_model::{CrashPoint, Step};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -139,6 +141,66 @@ async fn a_backup_is_taken_and_removed_whatever_becomes_of_any_write() -> Result
             place += 1;
         }
         assert!(place >= 8, "the story has at least so many writes: {place}");
+    }
+    Ok(())
+}
+
+/// Runs a story while the operator dies at one point, and another one begins.
+async fn with_crash(point: CrashPoint, story: impl AsyncFnOnce(&World) -> Result<()>) -> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = kubelet(&world, able());
+    let died = CancellationToken::new();
+    let first = world.operator_with(Arc::new(DieAt { point, died: died.clone() }));
+    let restarts = async {
+        died.cancelled().await;
+        drop(first);
+        let _second = world.operator();
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        ended = story(&world) => ended?,
+        () = restarts => unreachable!("this future never ends"),
+    }
+    ensure!(died.is_cancelled(), "the step was not reached");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backup_comes_through_a_crash_while_any_of_its_steps_is_carried_out() -> Result<()> {
+    use Step::{E1, E2, E3, E4, E5, E6};
+    for point in CrashPoint::all().filter(|point| [E1, E2, E3, E4, E5, E6].contains(&point.step)) {
+        with_crash(point, story).await.with_context(|| format!("crash {point}"))?;
+    }
+    Ok(())
+}
+
+/// A schedule takes backups, keeps one, tests it and looks for it.
+async fn scheduled(world: &World) -> Result<()> {
+    let spec = json!({ "retention": { "keepLast": 1 }, "verify": { "schedule": "*/15 * * * *" }, "schedule": "*/30 * * * *" });
+    create_schedule(world, spec).await?;
+    tokio::time::sleep(Duration::from_mins(95)).await;
+    until("backups are taken, tested, looked for and pruned", async || {
+        let status = world.api::<EtcdBackupSchedule>().get("often").await?.status.unwrap_or_default();
+        let is_true =
+            |type_: &str| status.conditions.iter().any(|one| one.type_ == type_ && one.status == "True");
+        let backups = world.api::<EtcdBackup>().list(&ListParams::default()).await?.items;
+        let looked =
+            backups.iter().any(|one| one.status.as_ref().is_some_and(|status| status.last_look.is_some()));
+        let is_quiet = status.active.is_empty() && status.test.is_none() && status.look.is_none();
+        let enough = backups.len() == 1 && looked && is_quiet && is_true("Verified") && is_true("Ready");
+        Ok(if enough { Ok(()) } else { Err(format!("{status:#?} {:?}", world.writes())) })
+    })
+    .await?;
+    let twice = world.writes().into_iter().find(|(what, times)| what.starts_with("create ") && *times > 1);
+    ensure!(twice.is_none(), "{twice:?}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schedule_comes_through_a_crash_while_any_of_its_steps_is_carried_out() -> Result<()> {
+    use Step::{Y1, Y2, Y3, Y4, Y5, Y6, Y7};
+    for point in CrashPoint::all().filter(|point| [Y1, Y2, Y3, Y4, Y5, Y6, Y7].contains(&point.step)) {
+        with_crash(point, scheduled).await.with_context(|| format!("crash {point}"))?;
     }
     Ok(())
 }
@@ -321,4 +383,131 @@ async fn a_schedule_does_not_delete_the_backup_that_a_waiting_order_names() -> R
         Ok(if kept.len() == 1 && !kept.contains(&named) { Ok(()) } else { Err(format!("{kept:?}")) })
     })
     .await
+}
+
+/// The first time that a command is carried out it fails, and then never again.
+fn fails_once(failing: &'static str) -> Agent {
+    let (calls, able) = (AtomicUsize::new(0), able());
+    Arc::new(move |command, order| {
+        if command == failing && calls.fetch_add(1, Ordering::SeqCst) == 0 {
+            return Answer::Failed(Failure::new(FailureKind::StoreUnavailable, "the store sleeps"));
+        }
+        able(command, order)
+    })
+}
+
+fn jobs_created(world: &World, prefix: &str) -> u64 {
+    let prefix = format!("create jobs default/{prefix}");
+    world.writes().iter().filter(|(what, _)| what.starts_with(&prefix)).map(|(_, times)| times).sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn o15_a_look_that_failed_once_is_repeated_after_an_hour_and_then_ends() -> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = kubelet(&world, fails_once("look-for-backups"));
+    let _operator = world.operator();
+    create_schedule(
+        &world,
+        json!({ "schedule": "0 */3 * * *", "immediate": true, "retention": { "keepLast": 1 } }),
+    )
+    .await?;
+    tokio::time::sleep(Duration::from_mins(130)).await;
+    until("a look has found what is there", async || {
+        let backups = world.api::<EtcdBackup>().list(&ListParams::default()).await?.items;
+        let looked =
+            backups.iter().any(|one| one.status.as_ref().is_some_and(|status| status.last_look.is_some()));
+        let status = world.api::<EtcdBackupSchedule>().get("often").await?.status;
+        let look = status.and_then(|status| status.look);
+        Ok(if looked && look.is_none() { Ok(()) } else { Err(format!("{look:#?} {:?}", world.writes())) })
+    })
+    .await?;
+    let created = jobs_created(&world, "look-");
+    assert!((2..6).contains(&created), "{created}: {:?}", world.writes());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn o15_a_reading_that_failed_once_is_repeated_and_the_order_goes_on() -> Result<()> {
+    let world = World::new().await?;
+    let (_members, _jobs) = (world.kubelet(), kubelet(&world, fails_once("read-backup")));
+    let _operator = world.operator();
+    world.create_cluster(plain(1)).await?;
+    settled(&world, 1).await?;
+    story::order_restore(&world).await?;
+    until("the order is complete", async || {
+        let status = world.api::<EtcdRestore>().get("back").await?.status.unwrap_or_default();
+        let is_complete = status.phase == Some(RestorePhase::Complete);
+        Ok(if is_complete { Ok(()) } else { Err(format!("{status:#?} {:?}", world.writes())) })
+    })
+    .await?;
+    assert_eq!(jobs_created(&world, "read-"), 2);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn o02_a_cluster_begins_with_the_newest_backup_that_a_job_found_once_whoever_operates_it() -> Result<()>
+{
+    let world = World::new().await?;
+    let (_members, _jobs) = (world.kubelet(), kubelet(&world, fails_once("find-backup")));
+    let operator = world.operator();
+    let mut spec = plain(1);
+    spec["bootstrap"] = json!({ "restore": { "latest": { "destination": { "s3": { "bucket": "backups" } }, "cluster": "lost" } } });
+    world.create_cluster(spec).await?;
+    until("the first look has failed, and the cluster says so", async || {
+        let status = world.status().await?;
+        let look = status.latest_backup.clone().unwrap_or_default();
+        let says = status.conditions.iter().any(|condition| {
+            condition.type_ == "Bootstrapped"
+                && condition.reason == "RestoreFailed"
+                && condition.message.contains("the store sleeps. It is looked for again after 60 s")
+        });
+        Ok(if look.failed.is_some() && says { Ok(()) } else { Err(format!("{status:#?}")) })
+    })
+    .await?;
+    ensure!(world.status().await?.bootstrap.is_none(), "nothing is begun");
+    // Another operator goes on with what is recorded.
+    drop(operator);
+    let _operator = world.operator();
+    settled(&world, 1).await?;
+    let status = world.status().await?;
+    let found = status.latest_backup.and_then(|look| look.found).context("it is recorded")?;
+    let restored = status.bootstrap.and_then(|bootstrap| bootstrap.restore).context("it is recorded")?;
+    assert_eq!((found.key.as_str(), restored.source.key), ("default/lost/newest.db", found.key.clone()));
+    assert_eq!(restored.source.sha256, found.sha256);
+    assert_eq!(jobs_created(&world, "find-"), 2);
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    assert_eq!(jobs_created(&world, "find-"), 2, "nothing is looked for any more");
+    until("no Job is left", async || {
+        let left = world.names::<Job>().await?;
+        Ok(if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) })
+    })
+    .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn o02_an_order_in_place_restores_the_newest_backup_that_was_found_before_anything_was_stopped()
+-> Result<()> {
+    let world = World::new().await?;
+    let (_members, _jobs) = (world.kubelet(), kubelet(&world, fails_once("find-backup")));
+    let _operator = world.operator();
+    world.create_cluster(plain(1)).await?;
+    settled(&world, 1).await?;
+    let id = world.status().await?.cluster_id.context("it is bootstrapped")?;
+    world.members.nodes().oracle.may_be_replaced(id.parse()?);
+    let latest = json!({ "latest": { "destination": { "s3": { "bucket": "backups" } }, "cluster": "demo" } });
+    let order = json!({
+        "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdRestore", "metadata": { "name": "back" },
+        "spec": { "clusterName": "demo", "clusterID": id, "snapshot": latest },
+    });
+    world.api::<EtcdRestore>().create(&PostParams::default(), &serde_json::from_value(order)?).await?;
+    until("the order is complete", async || {
+        let status = world.api::<EtcdRestore>().get("back").await?.status.unwrap_or_default();
+        let is_complete = status.phase == Some(RestorePhase::Complete);
+        let found = status.latest_backup.as_ref().and_then(|look| look.found.as_ref());
+        let is_it = found.is_some_and(|found| status.url == Some(format!("s3://backups/{}", found.key)));
+        Ok(if is_complete && is_it { Ok(()) } else { Err(format!("{status:#?} {:?}", world.writes())) })
+    })
+    .await?;
+    assert_eq!((jobs_created(&world, "find-"), jobs_created(&world, "read-")), (2, 1));
+    Ok(())
 }

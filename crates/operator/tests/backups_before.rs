@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::world::jobs::{Agent, able_at, kubelet};
+use crate::world::jobs::{Agent, able_at, kubelet, kubelet_of};
+use crate::world::story::order_restore_with;
 use crate::world::{DieAt, RequestOutcome, World, plain, scale, settled, until};
 use anyhow::{Context as _, Result, ensure};
 use http::Method;
@@ -11,7 +12,8 @@ use k8s_openapi::api::core::v1::{Event, Namespace, PersistentVolumeClaim};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use quorate_api::job::{Answer, Failure, FailureKind};
-use quorate_api::{EtcdBackup, EtcdCluster};
+use quorate_api::restore::EtcdRestoreStatus;
+use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore};
 use quorate_model::Step;
 use quorate_operator::crash::CrashPoint;
 use serde_json::{Value, json};
@@ -151,6 +153,131 @@ async fn the_minor_version_is_raised_when_the_backup_is_complete_and_not_before(
     let taken = world.api::<EtcdBackup>().get(&backup).await?;
     ensure!(taken.metadata.owner_references.is_none(), "it stays when the cluster is deleted");
     ensure!(times_created(&world) == 1, "{:?}", world.writes());
+    Ok(())
+}
+
+/// The EtcdRestore of a cluster of one is in this phase, for this reason; its message and its status.
+async fn restore_says(world: &World, phase: &str, reason: &str) -> Result<(String, EtcdRestoreStatus)> {
+    let mut found = None;
+    until(&format!("the order is {phase} for {reason}"), async || {
+        let status = world.api::<EtcdRestore>().get("back").await?.status.unwrap_or_default();
+        let mut conditions = status.conditions.iter();
+        let holds = conditions.find(|one| one.type_ == phase && one.status == "True" && one.reason == reason);
+        Ok(match holds.map(|holds| holds.message.clone()) {
+            Some(text) => {
+                found = Some((text, status));
+                Ok(())
+            }
+            None => Err(format!("{status:#?}")),
+        })
+    })
+    .await?;
+    found.context("it was found")
+}
+
+/// A cluster of one, and an order to replace its data.
+async fn restoring(world: &World, mode: &str) -> Result<String> {
+    world.create_cluster(plain(1)).await?;
+    settled(world, 1).await?;
+    // Half of the deadline is how long a backup may take that need not come about.
+    let deadline = if mode == "IfPossible" { "8m" } else { "1h" };
+    order_restore_with(world, json!({ "backupBefore": mode, "startingDeadline": deadline })).await?;
+    let uid = world.api::<EtcdRestore>().get("back").await?.metadata.uid.context("it has a uid")?;
+    Ok(format!("before-restore-{uid}"))
+}
+
+async fn is_replaced(world: &World) -> Result<bool> {
+    let status = world.status().await?;
+    Ok(status.replacing.is_some() || status.incarnation.is_some())
+}
+
+#[tokio::test(start_paused = true)]
+async fn o05_the_data_are_replaced_when_they_are_backed_up_and_not_before() -> Result<()> {
+    let world = World::new().await?;
+    let _members = world.kubelet();
+    let operator = world.operator();
+    let mut jobs = kubelet_of(&world, "read-backup", able(&world));
+    let backup = restoring(&world, "Required").await?;
+    ordered(&world, &backup).await?;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    drop(operator);
+    let _operator = world.operator();
+    tokio::time::sleep(Duration::from_mins(4)).await;
+    ensure!(!is_replaced(&world).await?, "{:?}", world.writes());
+    let (text, status) = restore_says(&world, "Pending", "RestoreBackupFirst").await?;
+    ensure!(
+        text.contains(&backup) && status.backup_before.is_some_and(|taken| taken.name == backup),
+        "{text}"
+    );
+    drop(std::mem::replace(&mut jobs, kubelet(&world, able(&world))));
+    let (_, status) = restore_says(&world, "Complete", "RestoredInPlace").await?;
+    ensure!(status.backup_before.is_some_and(|taken| taken.complete.is_some()), "it is known afterwards");
+    ensure!(times_created(&world) == 1, "{:?}", world.writes());
+    let taken = world.api::<EtcdBackup>().get(&backup).await?;
+    ensure!(taken.metadata.owner_references.is_none(), "it stays when the order is deleted");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn o05_a_definition_that_does_not_store_the_backup_is_reported_and_nothing_is_ordered() -> Result<()> {
+    let world = World::new().await?;
+    let (_members, _operator) = (world.kubelet(), world.operator());
+    let _jobs = kubelet(&world, able(&world));
+    world.definition_of_lacks("EtcdRestore", &["backupBefore", "observedGeneration"])?;
+    restoring(&world, "Required").await?;
+    let (text, _) = restore_says(&world, "Pending", "CrdTooOld").await?;
+    ensure!(text.contains("kubectl apply --server-side"), "{text}");
+    let before = world.writes();
+    tokio::time::sleep(Duration::from_mins(4)).await;
+    let written = world.writes();
+    ensure!(before == written && times_created(&world) == 0, "{before:?} {written:?}");
+    ensure!(!is_replaced(&world).await?, "{written:?}");
+    world.definition_of_lacks("EtcdRestore", &[])?;
+    restore_says(&world, "Complete", "RestoredInPlace").await?;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn o05_an_order_whose_backup_the_store_refuses_waits_and_goes_on_as_its_message_says() -> Result<()> {
+    let world = World::new().await?;
+    let (_members, _operator) = (world.kubelet(), world.operator());
+    let able = able(&world);
+    let refusing: Agent = Arc::new(move |command, order| match command {
+        "backup" => Answer::Failed(Failure::new(FailureKind::StoreForbidden, "the bucket is not yours")),
+        _ => able(command, order),
+    });
+    let _jobs = kubelet(&world, refusing);
+    let backup = restoring(&world, "Required").await?;
+    let (text, _) = restore_says(&world, "Pending", "RestoreBackupFailed").await?;
+    ensure!(text.contains("the bucket is not yours") && text.contains(&backup), "{text}");
+    ensure!(text.contains("kubectl replace --force"), "{text}");
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    ensure!(!is_replaced(&world).await? && times_created(&world) == 1, "{:?}", world.writes());
+    // What the command does.
+    world.delete::<EtcdRestore>("back").await?;
+    order_restore_with(&world, json!({ "backupBefore": "Never" })).await?;
+    let (_, status) = restore_says(&world, "Complete", "RestoredInPlace").await?;
+    ensure!(status.backup_before.is_none() && times_created(&world) == 1, "{status:#?}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn o05_an_order_that_can_do_without_its_backup_begins_when_that_takes_too_long_and_says_so()
+-> Result<()> {
+    let world = World::new().await?;
+    let (_members, _operator) = (world.kubelet(), world.operator());
+    let _jobs = kubelet_of(&world, "read-backup", able(&world));
+    let backup = restoring(&world, "IfPossible").await?;
+    ordered(&world, &backup).await?;
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    ensure!(!is_replaced(&world).await?, "{:?}", world.writes());
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let (_, status) = restore_says(&world, "Complete", "RestoredInPlace").await?;
+    let missing = status.backup_before.and_then(|taken| taken.missing).unwrap_or_default();
+    ensure!(missing.contains("it was not complete within"), "{missing}");
+    // It is not taken of the new data.
+    let late = world.api::<EtcdBackup>().get(&backup).await?.status.unwrap_or_default();
+    ensure!(late.result.is_none(), "{late:#?}");
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::world::{Operator, RequestOutcome, World, three_members, until, until_pods};
 use anyhow::Result;
 use k8s_openapi::api::coordination::v1::Lease;
-use quorate_api::EtcdCluster;
+use quorate_api::{EtcdCluster, EtcdClusterStatus};
 use quorate_operator::Options;
 use quorate_planner::safety::mutants::Broken;
 use tokio::time::Instant;
@@ -93,7 +93,15 @@ async fn h17_a_leader_that_cannot_renew_stops_writing_before_its_lease_expires_a
     let world = World::new().await?;
     let (operator, written) = leader_that_cannot_renew(&world).await?;
     assert_eq!(written, 0, "nothing but the cluster itself was written");
-    assert!(world.api::<EtcdCluster>().get("demo").await?.status.is_none());
+    // Nor has anybody told tools that it is current: the API server says that nobody has seen it.
+    let unseen = world.api::<EtcdCluster>().get("demo").await?.status.unwrap_or_default();
+    let conditions: Vec<_> =
+        unseen.conditions.iter().map(|one| [&*one.type_, &*one.status, &*one.reason]).collect();
+    assert_eq!(conditions, [["Ready", "Unknown", "Pending"]]);
+    assert_eq!(
+        unseen,
+        EtcdClusterStatus { conditions: unseen.conditions.clone(), ..EtcdClusterStatus::default() }
+    );
     until("it has ended", async || Ok(if operator.has_ended() { Ok(()) } else { Err("it runs".to_owned()) }))
         .await
 }

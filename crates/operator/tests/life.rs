@@ -55,15 +55,15 @@ async fn refused_upkeep_is_reported_and_does_not_stop_growth() -> Result<()> {
         if refused { RequestOutcome::Refused(403, "Forbidden") } else { RequestOutcome::Open }
     });
     let _operator = world.operator_over(client, |_| {});
-    world.create_cluster(plain(1)).await?;
+    world.create_cluster(plain(3)).await?;
     until("it serves", async || {
         Ok(world.condition("QuorumAvailable", "True").await?.map(drop).ok_or_else(|| "not yet".to_owned()))
     })
     .await?;
-    scale(&world, 3).await?;
+    scale(&world, 4).await?;
     until("it has grown", async || {
         let (names, conditions) = (world.members.names(), world.status().await?.conditions);
-        Ok(if names.len() == 3 { Ok(()) } else { Err(format!("{names:?}, {conditions:#?}")) })
+        Ok(if names.len() == 4 { Ok(()) } else { Err(format!("{names:?}, {conditions:#?}")) })
     })
     .await?;
     until("status reports it", async || {

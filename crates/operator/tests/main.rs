@@ -9,6 +9,7 @@ mod clients;
 mod crash;
 mod crash_life;
 mod faults;
+mod figures;
 mod leader;
 mod life;
 mod outdated;

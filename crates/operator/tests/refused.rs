@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::world::{RequestOutcome, World, plain, settled, until};
+use crate::world::{RequestOutcome, World, jobs, plain, settled, story, until};
 use anyhow::{Result, ensure};
 use http::Method;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
 use kube::api::{Patch, PatchParams};
-use quorate_api::keys;
+use quorate_api::restore::RestorePhase;
+use quorate_api::{EtcdRestore, keys};
 use quorate_manifests::AgentDelivery;
 use serde_json::{Value, json};
 
@@ -186,5 +187,58 @@ async fn l10_a_label_that_is_taken_off_a_volume_or_a_pod_is_put_back_and_neither
     );
     let names: Vec<String> = world.status().await?.members.into_iter().map(|member| member.name).collect();
     ensure!(names == ["demo-0", "demo-1", "demo-2"], "{names:?}");
+    Ok(())
+}
+
+/// A quota that has no room for another claim, and a policy on Pods, as the API server answers for them: also to a dry run.
+#[tokio::test(start_paused = true)]
+async fn o03_a_restore_in_place_stops_nobody_while_the_api_server_would_refuse_new_members() -> Result<()> {
+    for (kind, words, holds) in [
+        ("persistentvolumeclaims", "exceeded quota: small", true),
+        ("pods", "violates PodSecurity", true),
+        // The old Pods are gone when the new ones come.
+        ("pods", "exceeded quota: small", false),
+    ] {
+        let world = World::new().await?;
+        let (_members, _jobs) = (world.kubelet(), jobs::kubelet(&world, jobs::able()));
+        let refuses = Arc::new(AtomicBool::new(false));
+        let is_refused = refuses.clone();
+        let client = world.client_through(move |sent| {
+            // The quota counts the old Pods as long as they are there, which is while nothing is created for real.
+            let dry = sent.query.contains("dryRun") || holds;
+            let is_it = sent.method == Method::POST && sent.path.ends_with(kind) && dry;
+            if is_it && is_refused.load(Ordering::SeqCst) {
+                RequestOutcome::Refused(403, words)
+            } else {
+                RequestOutcome::Open
+            }
+        });
+        let _operator = world.operator_over(client, |_| {});
+        world.create_cluster(plain(1)).await?;
+        settled(&world, 1).await?;
+        refuses.store(true, Ordering::SeqCst);
+        story::order_restore(&world).await?;
+        let status = async || {
+            Ok::<_, anyhow::Error>(world.api::<EtcdRestore>().get("back").await?.status.unwrap_or_default())
+        };
+        if holds {
+            until("its words are in the status of the order", async || {
+                let text = format!("{:#?}", status().await?.conditions);
+                Ok(if text.contains(words) && text.contains("RestoreRefused") { Ok(()) } else { Err(text) })
+            })
+            .await?;
+            tokio::time::sleep(Duration::from_mins(5)).await;
+            let of_cluster = world.status().await?;
+            ensure!(of_cluster.replacing.is_none() && of_cluster.incarnation.is_none(), "{of_cluster:#?}");
+            ensure!(world.names::<Pod>().await?.contains(&"demo-0".to_owned()), "it was stopped");
+            ensure!(!world.names::<Pod>().await?.contains(&"demo-1".to_owned()), "a dry run creates nothing");
+            refuses.store(false, Ordering::SeqCst);
+        }
+        until("the order is complete", async || {
+            let now = status().await?;
+            Ok(if now.phase == Some(RestorePhase::Complete) { Ok(()) } else { Err(format!("{now:#?}")) })
+        })
+        .await?;
+    }
     Ok(())
 }

@@ -77,7 +77,12 @@ impl World {
     /// Replaces the definition of EtcdClusters by one that has no schema for these fields of status and prunes what it has none for; without
     /// any, by the operator's own.
     pub fn definition_lacks(&self, fields: &[&str]) -> Result<()> {
-        let own = quorate_api::crds().into_iter().find(|crd| crd.spec.names.kind == "EtcdCluster");
+        self.definition_of_lacks("EtcdCluster", fields)
+    }
+
+    /// The same of another kind.
+    pub fn definition_of_lacks(&self, kind: &str, fields: &[&str]) -> Result<()> {
+        let own = quorate_api::crds().into_iter().find(|crd| crd.spec.names.kind == kind);
         let mut definition = own.expect("it is one of them");
         let schema = definition.spec.versions[0].schema.as_mut().expect("it has a schema");
         let properties = schema.open_api_v3_schema.as_mut().and_then(|all| all.properties.as_mut());
@@ -117,6 +122,7 @@ impl World {
             clock: self.clock.clone(),
             transport: self.members.transport(),
             max_rolling: quorate_planner::fleet::Limit::default(),
+            max_backups: 0,
         };
         change(&mut options);
         let stop = CancellationToken::new();

@@ -28,9 +28,11 @@ pub(crate) fn existing_data(draft: &mut Draft<'_>) -> Flow {
         let found: BTreeSet<ClusterId> =
             draft.seen.volumes.values().filter_map(|volume| volume.cluster_id).collect();
         let unmatched = chosen(draft);
+        let quarantined = draft.seen.volumes.iter().filter(|(_, volume)| volume.quarantine.is_some());
         draft.wait(Waiting::ExistingData {
             found: found.into_iter().collect(),
             volumes: draft.seen.volumes.keys().cloned().collect(),
+            quarantined: quarantined.map(|(name, _)| name.clone()).collect(),
             unmatched,
         });
         let pods = safety::foreign_pods(draft.seen);
@@ -112,8 +114,15 @@ fn volumes_of<'a>(draft: &Draft<'a>, id: ClusterId) -> Vec<(&'a MemberName, &'a 
 
 /// What the spec says otherwise than the data. Medium and TLS are recorded with the adoption and never change afterwards: with the
 /// wrong medium every member would count as lost, and with the wrong TLS no member would find another.
+///
+/// Where only the status of this EtcdCluster was lost, its members may run, and the edit was not carried out before either: T1 takes from
+/// the volumes what is fixed.
 fn contradiction(draft: &Draft<'_>, id: ClusterId) -> Option<Waiting> {
     let desired = &draft.seen.desired;
+    let is_own = |volume: &Volume| volume.cluster_uid.as_ref() == Some(&draft.seen.uid);
+    if volumes_of(draft, id).into_iter().all(|(_, volume)| is_own(volume)) {
+        return None;
+    }
     if desired.storage.medium == Medium::Memory {
         let field = "spec.storageSpec.medium";
         return Some(Waiting::AdoptionDiffers { field, needed: "\"\"", found: "Memory" });
@@ -127,14 +136,15 @@ fn contradiction(draft: &Draft<'_>, id: ClusterId) -> Option<Waiting> {
     })
 }
 
-/// BX: records their members as voters. The target follows as after its loss (T1): members may run another version than the spec
-/// asks for.
+/// BX: records their members as voters, with the version that their volumes say. The target follows as after its loss (T1): the data
+/// may be of another version than the spec asks for.
 fn adopt(draft: &mut Draft<'_>, id: ClusterId) {
     let (next, now) = (draft.next_ordinal(), draft.now);
     let (volumes, uid) = (volumes_of(draft, id), draft.seen.uid.clone());
     draft.write_record(Step::BX, |record| {
         record.attempt = 1;
         record.adopted_by = Some(uid);
+        record.taken_back = volumes.iter().any(|(_, volume)| volume.gave_way);
         record.earlier = None;
         record.cluster_id = Some(id);
         record.next_ordinal = next;
@@ -146,7 +156,7 @@ fn adopt(draft: &mut Draft<'_>, id: ClusterId) {
                     stage: Stage::Voter,
                     id: volume.member_id,
                     volume: Some(volume.uid.clone()),
-                    version: None,
+                    version: volume.version,
                     since: now,
                 },
             );

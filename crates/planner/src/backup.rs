@@ -46,7 +46,7 @@ pub(crate) fn before_the_end(draft: &mut Draft<'_>) -> Progress {
         BackupPurpose::Deletion { until } => until,
         BackupPurpose::Upgrade(_) => return Progress::Done,
     };
-    if backup.state == BackupState::Complete {
+    if backup.state == BackupState::Complete && seen.clock_differs.is_none() {
         return Progress::Done;
     }
     if let Some(why) = why_without(draft, backup, until) {
@@ -80,7 +80,10 @@ fn why_without(draft: &Draft<'_>, backup: &BackupBefore, until: Instant) -> Opti
         is_late.then(|| format!("EtcdBackup {name} was not complete within its deadline: {what}"))
     };
     match state {
-        BackupState::Complete => None,
+        // Its age is judged again when the volumes go: it is complete then only if it is still of just now.
+        BackupState::Complete => draft.seen.clock_differs.map(|differs| {
+            format!("whether EtcdBackup {name} is of just now cannot be told by a clock that is {differs} that of the API server")
+        }),
         BackupState::Failed(why) => Some(why.clone()),
         BackupState::Missing | BackupState::Pending(_) if !runs => {
             Some(format!("no member runs that EtcdBackup {name} could be taken of"))

@@ -14,7 +14,7 @@ use quorate_model::quorum::has_quorum;
 use quorate_model::record::{Abandoned, Member, Stage};
 use quorate_model::restore::Restore;
 use quorate_model::snapshot::{List, Pod};
-use quorate_model::{Effect, KubeEffect, MemberName, Step, Token, Waiting};
+use quorate_model::{Effect, KubeEffect, MemberName, PeerUrl, Step, Token, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON, Progress, for_all};
 use crate::{facts, restart, restore, upgrade, upkeep};
@@ -179,9 +179,14 @@ fn reason_to_abandon(draft: &Draft<'_>) -> Option<Abandoned> {
     if record.members.is_empty() || record.had_leader {
         return None;
     }
+    let mut desired = draft.seen.desired.clone();
+    // One member is restored from a claim, whatever the size. The cluster grows to its size once it is there.
+    if record.restore.as_ref().is_some_and(Restore::is_in_claim) && desired.size > 0 {
+        desired.size = committed.size;
+    }
     // A release of the operator is no edit: hours of a restore are not begun again for it. Its Pods are rolled once the cluster is there.
-    let goes_on = record.restore.is_some() && committed.differs_by_operator_only(&draft.seen.desired);
-    if !committed.bootstraps_the_same_set(&draft.seen.desired) && !goes_on {
+    let goes_on = record.restore.is_some() && committed.differs_by_operator_only(&desired);
+    if !committed.bootstraps_the_same_set(&desired) && !goes_on {
         return Some(Abandoned::SpecEdited);
     }
     let lost = |(name, member): (&MemberName, &Member)| {
@@ -227,11 +232,16 @@ fn delete_attempt(draft: &mut Draft<'_>) -> Progress {
 }
 
 /// B1.
-fn begin_attempt(draft: &mut Draft<'_>, restore: Option<Restore>) {
+pub(crate) fn begin_attempt(draft: &mut Draft<'_>, restore: Option<Restore>) {
     let desired = draft.seen.desired.clone();
     let uid = draft.seen.uid.clone();
     let members = draft.record.incarnation.as_ref().and_then(|present| present.members);
-    let size = members.unwrap_or(desired.size);
+    let size = match &restore {
+        // Most claims are mounted on one node at a time, and some disks never leave theirs: all members would be on that node, for good,
+        // or never start. The others grow from the one that is restored, and are placed as ever.
+        Some(restore) if restore.is_in_claim() => 1,
+        Some(_) | None => members.unwrap_or(desired.size),
+    };
     draft.write_record(Step::B1, |record| {
         record.attempt += 1;
         record.token = Some(Token::of_attempt(&uid, record.attempt));
@@ -253,10 +263,23 @@ fn create_volumes(draft: &mut Draft<'_>) -> Progress {
     for_all(&members, |member| draft.create_volume(Step::B3, member))
 }
 
+/// B3 and B4 of the first member.
+pub(crate) fn first_member(draft: &Draft<'_>) -> Vec<KubeEffect> {
+    let Some(member) = draft.record.members.keys().next().cloned() else { return Vec::new() };
+    let (boot, peers) = (restore::boot(&draft.record), peers(draft));
+    let claim = (!draft.record.is_in_memory()).then(|| KubeEffect::CreateVolume { member: member.clone() });
+    claim.into_iter().chain([KubeEffect::CreatePod { member, boot, peers }]).collect()
+}
+
+fn peers(draft: &Draft<'_>) -> Vec<(MemberName, PeerUrl)> {
+    let members = draft.record.members.keys();
+    members.map(|member| (member.clone(), draft.seen.peer_url(member))).collect()
+}
+
 /// B4.
 fn create_pods(draft: &mut Draft<'_>) {
     let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
-    let peers: Vec<_> = members.iter().map(|member| (member.clone(), draft.seen.peer_url(member))).collect();
+    let peers = peers(draft);
     for member in &members {
         match draft.pod(member) {
             None => {
@@ -273,7 +296,7 @@ fn create_pods(draft: &mut Draft<'_>) {
             }
             Some(pod)
                 if let Some(failure) = &pod.restore_failure
-                    && !pod.runs =>
+                    && !(pod.runs || pod.fetches) =>
             {
                 draft.wait(Waiting::RestoreFailed(member.clone(), failure.clone()));
             }

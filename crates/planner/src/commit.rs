@@ -2,7 +2,7 @@
 //! stuck step is a safe point: the edit that repairs it must be accepted at once.
 
 use quorate_model::record::{Leaving, Stage};
-use quorate_model::target::{PodRevision, PodTemplate};
+use quorate_model::target::{Medium, PodRevision, PodTemplate};
 use quorate_model::{MemberName, Step, Target, Version, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
@@ -16,13 +16,29 @@ pub(crate) fn target(draft: &mut Draft<'_>) -> Flow {
             edit(draft, &committed);
             ON
         }
-        None => follow(draft, draft.seen.desired.clone()),
+        None => follow_its_data(draft),
     }
 }
 
+/// Status was lost. What an edit cannot change while members run is as their volumes have it: the edit was not carried out before either, and
+/// with the wrong TLS no member would find another.
+fn follow_its_data(draft: &mut Draft<'_>) -> Flow {
+    let mut desired = draft.seen.desired.clone();
+    let members = draft.record.members.keys();
+    let mut volumes = members.filter_map(|name| draft.seen.own_volume(&draft.record, name)).peekable();
+    if volumes.peek().is_some() {
+        desired.storage.medium = Medium::Disk;
+    }
+    desired.tls = volumes.find_map(|volume| volume.tls).unwrap_or(desired.tls);
+    let differs = desired != draft.seen.desired;
+    let flow = follow(draft, desired);
+    // What was seen of Secrets and peer URLs was seen by the spec. The next pass sees it by the record.
+    if differs { DONE } else { flow }
+}
+
 /// The cluster is bootstrapped, but its status lost the target. Only the spec is left to follow, though not to a version that
-/// may not follow the one that members run, or waits for a backup: the edit may not have been committed before status was lost. Their version is committed
-/// then, and the next pass has the Pod template for it.
+/// may not follow the one that members run, or that has run on adopted data, or waits for a backup: the edit may not have been committed
+/// before status was lost. Their version is committed then, and the next pass has the Pod template for it.
 fn follow(draft: &mut Draft<'_>, desired: Target) -> Flow {
     // Whether a backup comes before an upgrade is decided once there is a target that it would follow.
     let waits_for_backup =
@@ -58,13 +74,19 @@ fn is_older_than_all(draft: &Draft<'_>, committed: &Target) -> bool {
         && draft.record.voters().all(is_older)
 }
 
-/// The highest version that a recorded member reports.
+/// The highest version that a recorded member reports, or that has run on the data of one that does not answer.
 fn running_version(draft: &Draft<'_>) -> Option<Version> {
-    let members = draft.record.members.keys();
-    members.filter_map(|member| draft.status_of(member)).map(|status| status.version).max()
+    let members = draft.record.members.iter();
+    let versions = members.filter_map(|(name, member)| {
+        let reported = draft.status_of(name).map(|status| status.version);
+        let noted = || draft.seen.own_volume(&draft.record, name)?.version;
+        reported.or(member.version).or_else(noted)
+    });
+    versions.max()
 }
 
 fn edit(draft: &mut Draft<'_>, committed: &Target) {
+    report_what_came_too_late(draft, committed);
     let mut desired = desired(draft, committed);
     if desired == *committed {
         return;
@@ -185,6 +207,28 @@ fn desired(draft: &Draft<'_>, committed: &Target) -> Target {
     desired.storage.access_mode.clone_from(&committed.storage.access_mode);
     desired.storage.bytes = desired.storage.bytes.max(committed.storage.bytes);
     desired
+}
+
+/// What cannot change while members run, and was edited before the definition refused it: in the moment between the first leader, from
+/// which on no attempt is given up, and the record of the cluster ID.
+fn report_what_came_too_late(draft: &mut Draft<'_>, committed: &Target) {
+    let desired = &draft.seen.desired;
+    let provider = |target: &Target| if target.tls { "auto" } else { "disabled" }.to_owned();
+    let medium = |target: &Target| match target.storage.medium {
+        Medium::Disk => String::new(),
+        Medium::Memory => "Memory".to_owned(),
+    };
+    let access_mode = |target: &Target| target.storage.access_mode.clone();
+    let fields = [
+        ("spec.tls.provider", provider(committed), provider(desired)),
+        ("spec.storageSpec.medium", medium(committed), medium(desired)),
+        ("spec.storageSpec.accessModes", access_mode(committed), access_mode(desired)),
+    ];
+    for (field, committed, found) in fields {
+        if committed != found {
+            draft.wait(Waiting::EditedTooLate { field, committed, found });
+        }
+    }
 }
 
 /// A learner that makes progress: etcd's list has it, and its Pod exists and is not in trouble.

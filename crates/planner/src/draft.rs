@@ -3,11 +3,12 @@
 
 use std::ops::ControlFlow;
 
-use quorate_model::effect::Unsafe;
+use quorate_model::effect::{Rehearsal, Unsafe};
 use quorate_model::record::{Leaving, Member, QuarantineCause, Stage};
 use quorate_model::snapshot::{DOUBT_INTERVAL, Listed, PROOF_INTERVAL, Pod, StatusReply, Unhealthy, Volume};
 use quorate_model::{
-    Effect, Instant, KubeEffect, MemberName, Ordinal, Plan, Protocol, Record, Snapshot, Span, Step, Waiting,
+    ClockDifference, Effect, Instant, KubeEffect, MemberName, Ordinal, Plan, Protocol, Record, Snapshot,
+    Span, Step, Waiting,
 };
 
 use crate::safety::{self, Scene};
@@ -28,6 +29,7 @@ pub(crate) struct Draft<'a> {
     effects: Vec<Effect>,
     waiting: Vec<Waiting>,
     needs_proof: bool,
+    rehearsal: Option<Box<Rehearsal>>,
 }
 
 /// How far an act has come.
@@ -77,6 +79,7 @@ impl<'a> Draft<'a> {
             effects: Vec::new(),
             waiting: Vec::new(),
             needs_proof: false,
+            rehearsal: None,
         }
     }
 
@@ -93,6 +96,7 @@ impl<'a> Draft<'a> {
             ended_by,
             needs_proof,
             proof_is_due,
+            rehearsal: self.rehearsal,
         }
     }
 
@@ -114,6 +118,11 @@ impl<'a> Draft<'a> {
         if self.record != before && !self.recorded_steps.contains(&step) {
             self.recorded_steps.push(step);
         }
+    }
+
+    /// The API server is asked about these effects, without carrying them out. One question in a pass.
+    pub(crate) fn rehearse(&mut self, rehearsal: Rehearsal) {
+        self.rehearsal.get_or_insert_with(|| Box::new(rehearsal));
     }
 
     /// K1: labels the Pod of a member as joined, if it is safe.
@@ -150,6 +159,13 @@ impl<'a> Draft<'a> {
             !matches!(effect.as_kube(), Some(KubeEffect::CreatePod { member: created, .. }) if created == member)
         });
         self.waiting.retain(|waiting| *waiting != Waiting::PodStarting(member.clone()));
+    }
+
+    /// Whether the plan annotates the volume of a member.
+    pub(crate) fn annotates(&self, member: &MemberName) -> bool {
+        self.effects.iter().any(|effect| {
+            matches!(effect.as_kube(), Some(KubeEffect::AnnotateVolume { member: annotated, .. }) if annotated == member)
+        })
     }
 
     /// Takes back that clients are led to a member.
@@ -338,8 +354,12 @@ impl<'a> Draft<'a> {
     /// Quarantines a volume as it was observed.
     pub(crate) fn quarantine(&mut self, step: Step, member: &MemberName, why: QuarantineCause) -> Progress {
         let Some(volume) = self.volume(member) else { return Progress::Done };
-        // How long it is kept counts from here, by whatever clock is right later.
-        let since = self.seen.clock_differs.map_or(self.now, |differs| differs.of_api_server(self.now));
+        // R23: how long it is kept counts from here, so by the later of both clocks. A difference that is not true any more keeps it for
+        // longer. Nothing waits for the clocks: a restore in place or a quorum recovery would have all its members down meanwhile.
+        let since = match self.seen.clock_differs {
+            Some(ClockDifference::Behind(by)) => self.now + by,
+            Some(ClockDifference::Ahead(_)) | None => self.now,
+        };
         let (member, volume) = (member.clone(), volume.uid.clone());
         self.propose(Effect::kube(step, KubeEffect::QuarantineVolume { member, volume, since, why }));
         Progress::Pending

@@ -208,6 +208,138 @@ mod tests {
         assert_eq!(turn(&sick, &rolling(&["a/x"]), 9, limit), DefaultsTurn::Now, "it began when it was well");
     }
 
+    /// A cluster of a fleet: its look at itself, and how far it is.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    struct One {
+        interrupted: bool,
+        /// It is not well: a member is not healthy, or no node fits.
+        sick: bool,
+        /// It is paused, or has size zero.
+        paused: bool,
+        begun: bool,
+        done: bool,
+    }
+
+    impl One {
+        fn is_taking(self) -> bool {
+            self.begun && !self.done && !self.paused
+        }
+
+        fn rolling(self, place: usize) -> Rolling {
+            let why = || "demo-0: no node fits".to_owned();
+            Rolling {
+                name: format!("a/demo-{place}"),
+                interrupted: self.interrupted,
+                stuck: (self.is_taking() && self.sick).then(why),
+                unwell: (!self.begun && self.sick).then(why),
+            }
+        }
+    }
+
+    /// Choices of a seed (xorshift).
+    struct Choices(u64);
+
+    impl Choices {
+        fn once_in(&mut self, n: u64) -> bool {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            self.0.is_multiple_of(n)
+        }
+    }
+
+    /// Each cluster looks once, and begins if it is its turn. Returns how many began.
+    fn all_look(fleet: &mut [One], limit: Limit) -> usize {
+        let mut began = 0;
+        for place in 0..fleet.len() {
+            let own = fleet[place];
+            if own.begun || own.paused {
+                continue;
+            }
+            let taking: Vec<Rolling> = fleet
+                .iter()
+                .enumerate()
+                .filter(|(_, one)| one.is_taking())
+                .map(|(place, one)| one.rolling(place))
+                .collect();
+            if turn(&own.rolling(place), &taking, fleet.len(), limit) != DefaultsTurn::Now {
+                continue;
+            }
+            assert!(!own.sick, "demo-{place} was sick before its turn, and is restarted");
+            assert!(
+                taking.iter().all(|one| one.stuck.is_none()),
+                "demo-{place} begins while another one fails"
+            );
+            fleet[place].begun = true;
+            began += 1;
+            let count = |is: fn(&One) -> bool| fleet.iter().filter(|one| one.is_taking() && is(one)).count();
+            assert!(count(|_| true) <= limit.of(fleet.len()), "too many at a time: {fleet:?}");
+            if own.interrupted {
+                assert!(
+                    count(|one| one.interrupted) <= limit.of_interrupted(),
+                    "too many are down: {fleet:?}"
+                );
+            }
+        }
+        began
+    }
+
+    #[test]
+    fn m56_clusters_that_are_sick_before_their_turn_hold_no_wave_and_those_that_fail_stop_it() {
+        let (mut begun_sick, mut stopped, mut turns) = (0, 0, 0);
+        for seed in 1..400_u64 {
+            let mut choices = Choices(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let limit = Limit {
+                base: 1 + usize::from(choices.once_in(3)),
+                percent: [0, 10][usize::from(choices.once_in(2))],
+            };
+            let mut fleet: Vec<One> = (0..12)
+                .map(|_| One {
+                    interrupted: choices.once_in(3),
+                    sick: choices.once_in(4),
+                    paused: choices.once_in(8),
+                    ..One::default()
+                })
+                .collect();
+            begun_sick += fleet.iter().filter(|one| one.sick).count();
+            for _ in 0..60 {
+                for one in &mut fleet {
+                    // By itself, by the restart, and by somebody who repairs it.
+                    if choices.once_in(if one.sick { 12 } else { 30 }) {
+                        one.sick = !one.sick;
+                    }
+                    if choices.once_in(50) {
+                        one.paused = !one.paused;
+                    }
+                    one.done |= one.is_taking() && !one.sick && choices.once_in(4);
+                }
+                if fleet.len() > 8 && choices.once_in(80) {
+                    fleet.remove(0);
+                }
+                let fails = fleet.iter().any(|one| one.is_taking() && one.sick);
+                let is_free = !fleet.iter().any(|one| one.is_taking());
+                let may_begin = fleet.iter().any(|one| !one.begun && !one.paused && !one.sick);
+                let began = all_look(&mut fleet, limit);
+                assert!(!fails || began == 0, "a failure stops the wave");
+                assert!(
+                    !is_free || !may_begin || began > 0,
+                    "all wait for one that has not begun: {fleet:?}"
+                );
+                stopped += usize::from(fails && may_begin);
+                turns += began;
+            }
+            // All are repaired, and get ready.
+            for _ in 0..fleet.len() {
+                for one in &mut fleet {
+                    (one.sick, one.paused, one.done) = (false, false, one.begun);
+                }
+                all_look(&mut fleet, limit);
+            }
+            assert!(fleet.iter().all(|one| one.begun), "seed {seed}: {fleet:?}");
+        }
+        assert!(begun_sick > 500 && stopped > 500 && turns > 2000, "{begun_sick} {stopped} {turns}");
+    }
+
     #[test]
     fn one_that_does_not_get_ready_stops_the_others_and_is_named() {
         let mut some = rolling(&["b/y"]);

@@ -1,14 +1,14 @@
 //! Growth by one. G1 record the name; G2 volume; G3 MemberAdd as learner; G4 Pod, `existing`, with the list as its
-//! initial cluster; G5 wait until it is started and in sync, and label its Pod joined; G6 promote. Every step depends on what
-//! is observed, so after a crash the next pass continues. A learner without progress is rolled back.
+//! initial cluster; G5 wait until it is started and in sync, label its Pod joined, and write its identity on its volume; G6 promote.
+//! Every step depends on what is observed, so after a crash the next pass continues. A learner without progress is rolled back.
 
 use quorate_model::effect::{Boot, LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE, Unsafe};
-use quorate_model::record::{FailedLearners, Leaving, Stage};
+use quorate_model::record::{FailedLearners, Leaving, Loss, Stage};
 use quorate_model::snapshot::Pod;
 use quorate_model::{Effect, EtcdCall, Instant, KubeEffect, MemberName, PeerUrl, Span, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
-use crate::{facts, maintain, replace, safety};
+use crate::{facts, maintain, replace, safety, upkeep};
 
 /// How long a learner in sync waits for a voter that is not healthy. It is the only outstanding change (R5), so nothing else
 /// begins meanwhile, also not what would cure the voter. A node that restarts is back within this time.
@@ -116,7 +116,9 @@ fn reason_to_roll_back(draft: &Draft<'_>, name: &MemberName, since: Instant) -> 
     }
     // The lost member must be removed first (R6), and one change is outstanding at a time (R5): neither would proceed.
     if let Some(lost) = facts::lost_voter(draft) {
-        let why = format!("{name} makes way: the data of {lost} are gone, and it is replaced first");
+        let loss = draft.seen.certain_loss(&draft.record, &lost, draft.now);
+        let why = loss.map_or("has no usable data", Loss::in_short);
+        let why = format!("{name} makes way: {lost} {why}, and it is replaced first");
         return Some(RollBack::MakesWay(why));
     }
     if maintain::needs_learner_gone(draft) {
@@ -210,7 +212,15 @@ fn promote(draft: &mut Draft<'_>, name: &MemberName, id: quorate_model::MemberId
     // A voter must not start without its data, and after the promotion a crash may prevent the label.
     if !pod.is_labelled_joined() {
         draft.label_joined(name);
-    } else if let Some(via) = draft.via().cloned() {
+    }
+    // Nor may it be forgotten: of two members the other one has no quorum, so only the volume says that this one is a voter, if status is
+    // lost. Of more members the others have one without it, and their list has it; volumes that nobody may change do not hold it up there.
+    let is_named = upkeep::name_volume(draft, name).is_done();
+    let may_wait_for_its_name = draft.record.voters().count() > 1;
+    if (is_named || may_wait_for_its_name)
+        && pod.is_labelled_joined()
+        && let Some(via) = draft.via().cloned()
+    {
         draft.propose(Effect::etcd(Step::G6, via, EtcdCall::Promote { member: name.clone(), id }));
     }
 }

@@ -103,7 +103,11 @@ pub(crate) fn on_foreign_objects(draft: &mut Draft<'_>) -> Flow {
 
 /// R11: without quorum, Pods were restarted on their own volumes; nothing else is done.
 pub(crate) fn without_quorum(draft: &mut Draft<'_>) -> Flow {
+    let kept_out = draft.seen.kept_out_by_auth(&draft.record, draft.now);
     for (member, why) in unhealthy(draft) {
+        if kept_out.is_some() && draft.seen.refuses_by_auth(&member) {
+            continue;
+        }
         draft.wait(Waiting::Sick(member, why));
     }
     if draft.via().is_some() {
@@ -111,6 +115,10 @@ pub(crate) fn without_quorum(draft: &mut Draft<'_>) -> Flow {
     }
     if let Some(member) = draft.seen.etcd.hashing.clone().filter(|_| draft.seen.had_quorum(draft.now)) {
         draft.wait(Waiting::Comparing(member));
+        return DONE;
+    }
+    if let Some(kept_out) = kept_out {
+        draft.wait(Waiting::AuthEnabled(kept_out));
         return DONE;
     }
     let voters: BTreeSet<&MemberName> = safety::voters_by_record(&draft.record).collect();
@@ -122,11 +130,13 @@ pub(crate) fn without_quorum(draft: &mut Draft<'_>) -> Flow {
 }
 
 /// Members with a Pod that count for quorum and are not healthy, and why. Of a database that is full, `maintain` says what is done.
+/// A Pod that is not ready yet after its defragmentation will be.
 fn unhealthy(draft: &Draft<'_>) -> Vec<(MemberName, String)> {
     safety::voters_by_record(&draft.record)
         .filter(|member| draft.via().is_none() || draft.listed(member).is_some())
         .filter(|member| draft.pod(member).is_some_and(|pod| !pod.terminating && !pod.finished))
         .filter(|member| !draft.seen.is_sound(member, draft.now))
+        .filter(|member| !draft.seen.is_getting_ready_after_defragmentation(member, draft.now))
         .filter_map(|member| Some((member.clone(), draft.seen.why_unhealthy(member, draft.now)?)))
         .collect()
 }

@@ -5,14 +5,17 @@
 //! An old majority that runs somewhere, unseen, would acknowledge writes beside the new members. So nothing new begins before every Pod of
 //! the old ones is gone, and no Pod is ever deleted by force.
 
-use quorate_model::incarnation::{NextIncarnation, Order, RestoreOrder};
+use quorate_model::incarnation::{Admission, Admitted, NextIncarnation, Order, RestoreOrder};
 use quorate_model::record::QuarantineCause;
 use quorate_model::restore::{Restore, RestoreCause, RestoreFailure};
 use quorate_model::snapshot::Volume;
-use quorate_model::{MemberName, Revision, Step, Waiting};
+use quorate_model::{MemberName, Revision, Span, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON, Progress, for_all};
 use crate::{claims, incarnation, restore, upgrade};
+
+/// For how long it counts that new members would be admitted. It is asked in the same pass.
+const ADMISSION_COUNTS: Span = Span::seconds(60);
 
 pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
     delete_superseded_pods(draft);
@@ -48,8 +51,23 @@ fn delete_superseded_pods(draft: &mut Draft<'_>) {
 /// A change that is under way ends with the incarnation: a member that joins or leaves is stopped and its volume kept like the others'. So
 /// the order also helps a cluster that is stuck in a change.
 fn begin(draft: &mut Draft<'_>) -> bool {
-    let Some(RestoreOrder { order, replaces, restore }) = draft.seen.order.clone() else { return false };
-    if draft.record.cluster_id != Some(replaces) {
+    let orders = draft.seen.orders.iter();
+    let named = orders.filter(|order| draft.record.cluster_id == Some(order.replaces));
+    // By a clock that differs nobody can tell whose time is over, and each says so.
+    let in_time =
+        named.filter(|order| draft.seen.clock_differs.is_some() || draft.now < order.until).cloned();
+    // One that is not ready does not hold up a newer one that is.
+    in_time.collect::<Vec<_>>().into_iter().any(|order| begin_one(draft, order))
+}
+
+fn begin_one(draft: &mut Draft<'_>, ordered: RestoreOrder) -> bool {
+    let RestoreOrder { order, replaces, restore, until: _, read_until, admission, backed_up_until } = ordered;
+    if let Some(differs) = draft.seen.clock_differs {
+        let why = format!(
+            "the operator's clock is {differs}: whether its startingDeadline is over is not known, and no certificate could be signed \
+             for new members. It is begun once the clocks agree, so correct the clock of the operator's node"
+        );
+        draft.wait(Waiting::OrderWaits(order, RestoreFailure::new(RestoreCause::NotReady, why)));
         return false;
     }
     if claims::come_first(draft) {
@@ -58,19 +76,62 @@ fn begin(draft: &mut Draft<'_>) -> bool {
         draft.wait(Waiting::OrderWaits(order, RestoreFailure::new(RestoreCause::NotReady, why.to_owned())));
         return false;
     }
-    match fit(draft, restore) {
-        Ok(restore) => {
-            let restore = restore.raised_above(known_revision(draft));
-            let since = draft.now;
-            let next = NextIncarnation { order, replaces, restore, members: None, stopped: false, since };
-            draft.write_record(Step::J1, |record| record.next_incarnation = Some(next));
-            true
-        }
+    let restore = match fit(draft, restore) {
+        Ok(restore) => restore.raised_by_time(draft.now).raised_above(known_revision(draft)),
         Err(why) => {
             draft.wait(Waiting::OrderWaits(order, why));
-            false
+            return false;
         }
+    };
+    let since = draft.now;
+    let next =
+        NextIncarnation { order: order.clone(), replaces, restore, members: None, stopped: false, since };
+    if let Err(why) = admitted(draft, admission, &next) {
+        draft.wait(Waiting::OrderWaits(order, why));
+    } else if draft.now >= backed_up_until {
+        // Nothing is taken for an order that is refused.
+        draft.wait(Waiting::BackupFirst(order));
+    } else if draft.now >= read_until {
+        // Only this begins another reading, so it comes after everything else that holds the order up.
+        draft.wait(Waiting::ReadAgain(order));
+    } else {
+        draft.write_record(Step::J1, |record| record.next_incarnation = Some(next));
+        return true;
     }
+    false
+}
+
+/// Whether the claim and the Pod of a new member would be admitted. The API server is asked in the pass in which it matters: later the old
+/// members are stopped, and what refuses the new ones is an outage.
+fn admitted(
+    draft: &mut Draft<'_>,
+    admission: Option<Admission>,
+    next: &NextIncarnation,
+) -> Result<(), RestoreFailure> {
+    let fresh = admission.filter(|admission| draft.now - admission.at < ADMISSION_COUNTS);
+    let (cause, why) = match fresh.map(|admission| admission.outcome) {
+        Some(Admitted::Yes) => return Ok(()),
+        Some(Admitted::No(why)) => {
+            let text = format!(
+                "the API server would not admit a new member: {why}. Mend that, or edit the spec (storageSpec, podTemplate); it is asked \
+                 again with each look"
+            );
+            (RestoreCause::Refused, text)
+        }
+        Some(Admitted::Unknown(why)) => {
+            let text = format!(
+                "it is not known whether the API server would admit a new member: {why}. It is asked again with each look"
+            );
+            (RestoreCause::NotReady, text)
+        }
+        None => {
+            let rehearsal = incarnation::rehearse(draft, next.clone());
+            draft.rehearse(rehearsal);
+            let text = "the API server is asked whether it would admit a new member";
+            (RestoreCause::NotReady, text.to_owned())
+        }
+    };
+    Err(RestoreFailure::new(cause, why))
 }
 
 /// The greatest revision that clients of the present incarnation may know: what members report, or at least what it began with.
@@ -106,7 +167,7 @@ fn fit(draft: &Draft<'_>, restore: Result<Restore, RestoreFailure>) -> Result<Re
 
 /// Whether the object that orders it is gone while nothing was given up yet.
 fn is_withdrawn(draft: &Draft<'_>, next: &NextIncarnation) -> bool {
-    let still_there = draft.seen.order.as_ref().is_some_and(|seen| seen.order == next.order);
+    let still_there = draft.seen.orders.iter().any(|seen| seen.order == next.order);
     let is_gone = match next.order {
         Order::Restore { .. } => !still_there,
         Order::Recovery { .. } => draft.seen.recover_from.is_none(),

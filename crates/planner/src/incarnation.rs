@@ -5,20 +5,26 @@
 
 use std::collections::BTreeMap;
 
-use quorate_model::effect::Unsafe;
+use quorate_model::effect::{Rehearsal, Unsafe};
 use quorate_model::incarnation::{Incarnation, NextIncarnation};
 use quorate_model::{Record, Step};
 
 use crate::draft::Draft;
-use crate::safety;
+use crate::{bootstrap, safety};
 
 /// Records the new incarnation, unless it is not safe yet.
 pub(crate) fn begin(draft: &mut Draft<'_>) -> Result<(), Unsafe> {
     safety::may_begin_incarnation(draft.seen, &draft.record)?;
+    record(draft);
+    Ok(())
+}
+
+/// The record of the new incarnation, if one is ordered.
+fn record(draft: &mut Draft<'_>) {
     let Some(NextIncarnation { order, replaces, restore, members, stopped: _, since: _ }) =
         draft.record.next_incarnation.clone()
     else {
-        return Ok(());
+        return;
     };
     let first = draft.next_ordinal();
     draft.write_record(Step::J4, |record| {
@@ -29,6 +35,7 @@ pub(crate) fn begin(draft: &mut Draft<'_>) -> Result<(), Unsafe> {
             attempt: before.attempt,
             token: before.token,
             adopted_by: before.adopted_by,
+            taken_back: false,
             // The authority signs for the life of the EtcdCluster (R19).
             authority: before.authority,
             // B1 commits the spec. Until then a spec that cannot be carried out is replaced by what was committed.
@@ -59,5 +66,17 @@ pub(crate) fn begin(draft: &mut Draft<'_>) -> Result<(), Unsafe> {
             last_quorum_recovery: before.last_quorum_recovery,
         };
     });
-    Ok(())
+}
+
+/// What would create the claim and the Pod of the first new member, were the order carried out now, and the record by which. The others
+/// differ by their names only.
+pub(crate) fn rehearse(draft: &Draft<'_>, next: NextIncarnation) -> Rehearsal {
+    let order = next.order.clone();
+    let mut later = Draft::new(draft.seen, draft.now);
+    later.record.next_incarnation = Some(next);
+    record(&mut later);
+    let restore = later.record.restore.clone();
+    bootstrap::begin_attempt(&mut later, restore);
+    let effects = bootstrap::first_member(&later);
+    Rehearsal { order, record: later.record, effects }
 }

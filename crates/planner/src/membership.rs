@@ -48,6 +48,11 @@ fn settle_listed(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
     if member.stage == Stage::Voter && member.volume.is_none() {
         find_volume(draft, name, listed);
     }
+    // No voter becomes a learner. Its volume, which was named before its promotion, is all that was left of a lost status.
+    if member.stage == Stage::Voter && listed.is_learner && draft.seen.list_just_read(draft.now).is_some() {
+        draft.enter(Step::BX, name, Stage::Joining);
+        return;
+    }
     // The list alone is not enough: the member's own raft may still say learner (etcd-io/etcd#18347).
     // A member in memory whose data are lost cannot answer any more: it is replaced as the voter that it may be.
     let cannot_answer = || draft.record.is_in_memory() && facts::is_lost(draft, name);

@@ -68,18 +68,23 @@ fn begin(draft: &mut Draft<'_>) -> bool {
         return false;
     };
     let record = &draft.record;
-    let is_at_work = record.is_bootstrapped()
-        && !record.hibernating
-        && record.next_incarnation.is_none()
-        && draft.seen.desired.size > 0;
+    if !record.is_bootstrapped() {
+        return false;
+    }
+    let is_at_work = !record.hibernating && record.next_incarnation.is_none() && draft.seen.desired.size > 0;
     if !is_at_work || draft.seen.paused {
+        // Nobody may think of it any more on the day when the pause ends, or the size is another one.
+        if record.last_quorum_recovery.as_ref() != Some(&from) {
+            draft.write_record(Step::QX, |record| record.last_quorum_recovery = Some(from));
+        }
         return false;
     }
     let quorum_answers = draft.seen.list(draft.now).is_some();
     if record.last_quorum_recovery.as_ref() == Some(&from) {
         if !quorum_answers {
-            let why = "it was followed before, or given while a quorum answered. To give the order again, remove the annotation, and set it \
-                       once the operator has seen that";
+            let why = "it was followed before, or given while a quorum answered, the cluster was paused, its data were being replaced or it was at \
+                       size zero; or it has ended because a quorum of voters have their data. To give the order again, remove the annotation, \
+                       and set it once the operator has seen that";
             draft.wait(Waiting::RecoveryRefused(why.to_owned()));
         }
         return false;
@@ -259,7 +264,16 @@ fn choose(draft: &mut Draft<'_>, recovery: &QuorumRecovery) -> Option<Chosen> {
     let found = match &recovery.from {
         RecoverFrom::Auto => {
             let quorum = quorum_is_there(draft, ours().map(|(member, _)| member));
-            if let Some(why) = quorum.or_else(|| undecided(draft)) {
+            if let Some(why) = quorum {
+                // The members start again, also where Git has the annotation and gives it back.
+                let spent = recovery.from.clone();
+                draft.wait(Waiting::RecoveryRefused(why));
+                draft.write_record(Step::QX, |record| {
+                    (record.quorum_recovery, record.last_quorum_recovery) = (None, Some(spent));
+                });
+                return None;
+            }
+            if let Some(why) = undecided(draft) {
                 draft.wait(Waiting::RecoveryRefused(why));
                 return None;
             }
@@ -301,8 +315,8 @@ fn quorum_is_there<'a>(draft: &Draft<'_>, have_data: impl Iterator<Item = &'a Me
     let is_quorum = has_quorum(readable, voters) || has_quorum(readable + readable_leaving, voters + leaving);
     is_quorum.then(|| {
         format!(
-            "{readable} of {voters} voters have their data, which is a quorum: nothing is lost if they start again. Remove the annotation, and \
-             mend what keeps them from running. If they can never run, name the member whose data are kept in place of auto"
+            "{readable} of {voters} voters have their data, which is a quorum: nothing is lost if they start again, and they are \
+             started. Mend what keeps them from running. If they can never run, name the member whose data are kept in place of auto"
         )
     })
 }

@@ -101,6 +101,14 @@ pub(crate) fn lost_members(draft: &mut Draft<'_>) -> Flow {
             // It was healthy when the order was taken, and is not any more: it is removed first.
             return begin(draft, &outstanding.member, Loss::Ordered);
         }
+        if let Some(voter) = holds_up_move(draft, &outstanding) {
+            let member = &outstanding.member;
+            let message = format!(
+                "{member} was not moved: voter {voter} has not been healthy for more than {UNHEALTHY_VOTER_DEADLINE}, and no member joins \
+                 meanwhile. It is moved once every other member is healthy"
+            );
+            give_up(draft, member, ReplacementEnd::Withdrawn, message);
+        }
         // Growth and shrink go on with it.
         return ON;
     }
@@ -188,6 +196,24 @@ pub(crate) fn prepare(draft: &mut Draft<'_>, member: &MemberName) -> Progress {
     Progress::Pending
 }
 
+/// The other voter because of which a member does not move away from its claim for long: no member is added meanwhile. As long as the move is
+/// recorded, it would hold up the scale-in by which a person removes that voter. A person can take back an order, and not this. Once the new
+/// member is a voter, the move is ended by a removal.
+fn holds_up_move(draft: &Draft<'_>, moved: &Replacement) -> Option<MemberName> {
+    let size = draft.record.target.as_ref().map_or(0, |target| target.size);
+    let is_promoted = draft.record.joining().is_some_and(|(joining, _)| draft.is_listed_voter(joining));
+    let waits = moved.loss == Loss::ClaimTerminating
+        && !is_promoted
+        && is_voter(draft, &moved.member)
+        && draft.seen.is_healthy(&moved.member, draft.now)
+        && draft.record.voters().count() <= size;
+    let stands = |voter: &&MemberName| {
+        let since = draft.seen.etcd.unhealthy_since.get(*voter);
+        **voter != moved.member && since.is_some_and(|since| draft.now - *since > UNHEALTHY_VOTER_DEADLINE)
+    };
+    draft.record.voters().find(stands).filter(|_| waits).cloned()
+}
+
 /// The voter that another member takes the place of before it goes.
 fn moving_voter(draft: &Draft<'_>) -> Option<MemberName> {
     let moved = draft.record.replacement.as_ref().filter(|moved| moved.loss.is_move())?;
@@ -207,6 +233,7 @@ fn is_refuted(draft: &Draft<'_>, voter: &MemberName, loss: Loss) -> bool {
         Loss::Refused(_) | Loss::ClaimTerminating | Loss::Ordered | Loss::Memory | Loss::NeverStarted => {
             answers
         }
+        Loss::NoRoomForSnapshot => draft.seen.catches_up(&draft.record, voter, draft.now),
         Loss::VolumeGone => true,
         Loss::NodeGone => {
             answers || draft.seen.sites.get(voter).is_some_and(|site| is_there(draft, voter, site))
@@ -324,8 +351,9 @@ fn loses_its_claim(draft: &Draft<'_>) -> Option<MemberName> {
 fn begin(draft: &mut Draft<'_>, member: &MemberName, loss: Loss) -> Flow {
     let is_healthy = draft.seen.is_healthy(member, draft.now);
     let allowed = if is_healthy && loss.is_move() {
-        // The new member comes first.
+        // The new member comes first. Its data are those of the leader.
         safety::may_grow(draft.seen, &draft.record, draft.now)
+            .and_then(|()| safety::may_give_data_up(draft.seen, &draft.record, draft.now, member))
     } else {
         safety::may_replace(draft.seen, &draft.record, draft.now, member, loss)
     };

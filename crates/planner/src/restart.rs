@@ -8,7 +8,7 @@ use quorate_model::snapshot::Pod;
 use quorate_model::{Effect, KubeEffect, MemberName, PeerUrl, Step, Waiting};
 
 use crate::draft::Draft;
-use crate::{facts, upgrade};
+use crate::{facts, upgrade, upkeep};
 
 pub(crate) fn lost_pods(draft: &mut Draft<'_>) {
     stray_pods(draft);
@@ -139,13 +139,18 @@ fn resume(draft: &mut Draft<'_>, member: &MemberName, peers: &[(MemberName, Peer
     let recorded = draft.record.members.get(member).and_then(|member| member.volume.clone());
     let volume = draft.volume(member).filter(|volume| Some(&volume.uid) == recorded.as_ref());
     if draft.record.is_in_memory() || volume.is_none_or(|volume| volume.terminating) {
-        draft.wait(Waiting::VolumeLost(member.clone()));
+        // Nothing is lost with one that leaves: it was replaced, or is, or is not needed. Where a quorum needs it, `QuorumLost` counts it.
+        let stage = draft.record.members.get(member).map(|member| member.stage);
+        if !matches!(stage, Some(Stage::Leaving(_))) {
+            draft.wait(Waiting::VolumeLost(member.clone()));
+        }
         return;
     }
     if let Some(refused) = upgrade::goes_back(draft, member) {
         draft.wait(refused);
         return;
     }
+    upkeep::note_version(draft, member);
     let create = KubeEffect::CreatePod { member: member.clone(), boot: Boot::Resume, peers: peers.to_vec() };
     if draft.propose(Effect::kube(Step::W1, create)) {
         draft.wait(Waiting::PodStarting(member.clone()));

@@ -3,7 +3,7 @@
 
 use quorate_model::effect::Boot;
 use quorate_model::restore::{Restore, RestoreCause, RestoreFailure};
-use quorate_model::snapshot::Pod;
+use quorate_model::snapshot::{Pod, needs_user};
 use quorate_model::target::Medium;
 use quorate_model::{Record, Revision, Target, Version, Waiting};
 
@@ -17,19 +17,31 @@ const RAISES_REVISIONS: Version = Version::new(3, 5, 10);
 /// What a volume must have beside twice the size of the snapshot: the log of a new member and what is written meanwhile.
 const SPARE_BYTES: u64 = 256 << 20;
 
-/// What etcd answers with auth enabled to who is no user.
-const NEEDS_USER: [&str; 3] = ["user name is empty", "permission denied", "invalid auth token"];
-
 /// What the next attempt begins with; `None`: with nothing. An earlier attempt has recorded it.
 pub(crate) fn to_begin_with(draft: &Draft<'_>) -> Result<Option<Restore>, RestoreFailure> {
     let restore = match (&draft.record.restore, &draft.seen.restore) {
         (Some(recorded), _) => recorded.clone(),
-        (None, Some(resolved)) => resolved.clone()?,
+        (None, Some(resolved)) => by_time(draft, resolved.clone()?)?,
         (None, None) => return Ok(None),
     };
     match incompatible(&restore, &draft.seen.desired) {
         None => Ok(Some(restore)),
         Some(why) => Err(RestoreFailure::new(RestoreCause::Refused, why)),
+    }
+}
+
+/// Raised by time. By a clock that differs (R23) it would be raised by too much for good, or by so little that a restore of before was
+/// raised as far.
+fn by_time(draft: &Draft<'_>, restore: Restore) -> Result<Restore, RestoreFailure> {
+    match draft.seen.clock_differs {
+        Some(differs) if restore.bump > 0 => {
+            let why = format!(
+                "the operator's clock is {differs}, and revisions are raised by time. It is begun once the clocks agree, so correct the \
+                 clock of the operator's node"
+            );
+            Err(RestoreFailure::new(RestoreCause::NotReady, why))
+        }
+        Some(_) | None => Ok(restore.raised_by_time(draft.now)),
     }
 }
 
@@ -56,8 +68,8 @@ pub(crate) fn mounts_claim(record: &Record, pod: &Pod) -> bool {
 pub(crate) fn unmounted(draft: &Draft<'_>, pod: &Pod) -> Option<&'static str> {
     let since = pod.mounting.filter(|_| mounts_claim(&draft.record, pod))?;
     (draft.now - since >= MOUNTED_WITHIN).then_some(
-        "its volumes are not mounted: the claim of destination.pvc must be ReadOnlyMany or ReadWriteMany where members run on \
-         several nodes",
+        "its volumes are not mounted: another Pod, such as that of a Job, may hold the claim of destination.pvc on another node, or the \
+         volume behind the claim is not there. `kubectl describe pod` has the event of the kubelet",
     )
 }
 
@@ -71,9 +83,8 @@ pub(crate) fn why_no_list(draft: &Draft<'_>) -> Option<Waiting> {
     let answers = draft.record.members.keys().filter_map(|member| draft.seen.etcd.answers.get(member));
     let refused = answers.filter_map(|answer| answer.reply.as_ref().err());
     let failures: Vec<&String> = draft.seen.etcd.list_failure.iter().chain(refused).collect();
-    let asks_who = |why: &&String| NEEDS_USER.iter().any(|text| why.contains(text));
     let has_certificates = draft.record.target.as_ref().is_some_and(|target| target.tls);
-    let why = if !has_certificates && failures.iter().any(asks_who) {
+    let why = if !has_certificates && failures.iter().any(|why| needs_user(why)) {
         "the snapshot has auth enabled and this cluster has no client certificates: delete it and restore with TLS".to_owned()
     } else {
         (*failures.first()?).clone()
@@ -93,7 +104,11 @@ pub(crate) fn contradiction(draft: &Draft<'_>) -> Option<Waiting> {
 fn lower_revision(draft: &Draft<'_>, restore: &Restore) -> Option<Waiting> {
     // What a manifest says of the revision is not trusted where the raise itself tells restored data from others. etcdutl raises the revision
     // of the last key, which is 0 in an etcd that nobody wrote to.
-    let least = if restore.bump > 0 { Revision(restore.raise()) } else { restore.least_revision() };
+    let least = if restore.bump > 0 {
+        Revision(restore.raise()).max(restore.floor)
+    } else {
+        restore.least_revision()
+    };
     let mut members = draft.record.members.keys();
     members.find_map(|member| {
         let revision = draft.status_of(member)?.revision;
@@ -130,6 +145,14 @@ fn other_data(draft: &Draft<'_>) -> Option<Waiting> {
 pub(crate) fn incompatible(restore: &Restore, desired: &Target) -> Option<String> {
     if desired.storage.medium == Medium::Memory {
         return Some("a snapshot is not restored into memory. Use spec.storageSpec.medium \"\"".to_owned());
+    }
+    if restore.auth == Some(true) && !desired.tls {
+        return Some(
+            "auth is enabled in the snapshot, and where spec.tls.provider is disabled neither the operator nor the members' own checks have a \
+             certificate to log in with. Restore it into a new EtcdCluster with TLS (spec.bootstrap.restore), or order a snapshot of \
+             before auth was enabled"
+                .to_owned(),
+        );
     }
     if let Some(version) = restore.version.filter(|version| desired.version.line() < version.line()) {
         return Some(format!(

@@ -7,6 +7,7 @@
 mod adoption;
 mod certificates;
 mod claims;
+mod differ;
 mod incarnation;
 #[cfg(feature = "mutants")]
 pub mod mutants;
@@ -32,6 +33,7 @@ use quorate_model::{
 };
 
 pub(crate) use claims::keeps_data;
+pub(crate) use differ::may_give_data_up;
 pub use incarnation::may_begin_incarnation;
 pub(crate) use quorum_recovery::{has_volume, loses_its_volume};
 pub use quorum_recovery::{is_read, is_stopped, may_recover};
@@ -188,7 +190,7 @@ pub fn may_grow(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
     members_may_join(seen, record, now)
 }
 
-/// R5, R11: whether a member may be removed: the others stay a quorum.
+/// R5, R11, R15: whether a member may be removed: the others stay a quorum, and where data differ, one that agrees.
 pub fn may_remove(seen: &Snapshot, record: &Record, now: Instant, member: &MemberName) -> Judged {
     let list = fresh_list(seen, now)?;
     let listed = seen.listed(record, member, now).ok_or_else(|| Unsafe::NotThatMember(member.clone()))?;
@@ -210,6 +212,7 @@ pub fn may_remove(seen: &Snapshot, record: &Record, now: Instant, member: &Membe
     if !has_quorum(left, of) {
         forbid(Unsafe::WouldLoseQuorum { member: member.clone(), left, of })?;
     }
+    differ::may_give_data_up(seen, record, now, member)?;
     progress_is_proven(seen, now)
 }
 
@@ -427,6 +430,10 @@ fn may_disturb(scene: &Scene<'_>, member: &MemberName) -> Judged {
     // Pod, and with them the quorum that has to remove the member.
     if !((of <= 2 && !scene.record.is_in_memory()) || left >= quorum(of)) {
         forbid(Unsafe::WouldLoseQuorum { member: member.clone(), left, of })?;
+    }
+    // In memory the data go with the Pod.
+    if scene.record.is_in_memory() {
+        may_give_data_up(scene.seen, scene.record, scene.now, member)?;
     }
     // Who turned replacements off does not lose a member for good by an edit.
     if scene.record.is_in_memory() && !scene.seen.replacement_policy.enabled {

@@ -27,9 +27,15 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
     for (name, why) in leaving {
         match draft.listed(&name) {
             Some(listed) => {
-                let was_healthy = why == Leaving::Shrink
-                    || (why == Leaving::Replaced && draft.seen.is_healthy(&name, draft.now));
-                if was_healthy && keep_if_another_is_unhealthy(draft, &name) {
+                let may_stay = match why {
+                    Leaving::Shrink => true,
+                    // A moved one that is not healthy any more goes, unless it may be the one that is right. A voter is in the way of less.
+                    Leaving::Replaced => {
+                        draft.seen.is_healthy(&name, draft.now) || is_undecided(draft, &name)
+                    }
+                    Leaving::Lost | Leaving::RolledBack | Leaving::Stray | Leaving::Removed => false,
+                };
+                if may_stay && keep_if_another_is_unhealthy(draft, &name) {
                     continue;
                 }
                 let is_prepared = match why {
@@ -72,7 +78,8 @@ pub(crate) fn begin(draft: &mut Draft<'_>) -> Flow {
     if let Err(why) = safety::may_remove(draft.seen, &draft.record, draft.now, &member) {
         // Only a rollout gives all the same version. What cures another voter must not wait for a member that is moved.
         let flow = match why {
-            Unsafe::VersionsMixed(_) => ON,
+            // Members of different versions are not compared, so it comes first where data differ, too.
+            Unsafe::VersionsMixed(_) | Unsafe::DataUndecided(_) => ON,
             Unsafe::VoterUnhealthy(_) | Unsafe::WouldLoseQuorum { .. } if is_moved => ON,
             _ => DONE,
         };
@@ -83,10 +90,21 @@ pub(crate) fn begin(draft: &mut Draft<'_>) -> Flow {
     finish(draft)
 }
 
-/// Another member became unhealthy since this one was chosen: this one stays a voter, and the choice is made again.
+fn is_undecided(draft: &Draft<'_>, member: &MemberName) -> bool {
+    let judged = safety::may_remove(draft.seen, &draft.record, draft.now, member);
+    matches!(judged, Err(Unsafe::DataUndecided(_)))
+}
+
+/// Another member became unhealthy since this one was chosen, or data were found to differ: this one stays a voter, and the choice is made
+/// again.
 fn keep_if_another_is_unhealthy(draft: &mut Draft<'_>, member: &MemberName) -> bool {
     match safety::may_remove(draft.seen, &draft.record, draft.now, member) {
-        Err(Unsafe::VoterUnhealthy(_) | Unsafe::WouldLoseQuorum { .. } | Unsafe::VersionsMixed(_)) => {
+        Err(
+            Unsafe::VoterUnhealthy(_)
+            | Unsafe::WouldLoseQuorum { .. }
+            | Unsafe::VersionsMixed(_)
+            | Unsafe::DataUndecided(_),
+        ) => {
             draft.enter(Step::S1, member, Stage::Voter);
             true
         }
@@ -94,7 +112,8 @@ fn keep_if_another_is_unhealthy(draft: &mut Draft<'_>, member: &MemberName) -> b
     }
 }
 
-/// Unhealthy first, other than by a full database: such a member stores what the cluster commits. Then one whose claim is being deleted, from the fullest zone, then not the leader, then the highest ordinal.
+/// Unhealthy first, other than by a full database: such a member stores what the cluster commits. Then, where data differ, one that is not seen
+/// to agree with a majority. Then one whose claim is being deleted, from the fullest zone, then not the leader, then the highest ordinal.
 fn member_to_remove(draft: &Draft<'_>) -> Option<MemberName> {
     let zone = |member: &MemberName| draft.pod(member).and_then(|pod| pod.zone.clone());
     let mut zones: BTreeMap<Option<String>, usize> = BTreeMap::new();
@@ -103,10 +122,12 @@ fn member_to_remove(draft: &Draft<'_>) -> Option<MemberName> {
     }
     let rank = |member: &&MemberName| {
         let sound = draft.seen.is_sound(member, draft.now);
+        let is_known =
+            draft.record.differ_since.is_none() || draft.seen.agrees_with_majority(member, draft.now);
         let crowd = zones.get(&zone(member)).copied().unwrap_or(0);
         let ordinal = draft.seen.cluster.ordinal(member);
         let keeps_its_claim = !draft.seen.claim_is_terminating(&draft.record, member);
-        (sound, keeps_its_claim, Reverse(crowd), draft.is_leader(member), Reverse(ordinal))
+        (sound, is_known, keeps_its_claim, Reverse(crowd), draft.is_leader(member), Reverse(ordinal))
     };
     draft.record.voters().min_by_key(rank).cloned()
 }

@@ -5,7 +5,7 @@
 use quorate_model::record::Stage;
 use quorate_model::snapshot::{Pod, Presence, Volume};
 use quorate_model::target::{Medium, Retention};
-use quorate_model::{Effect, KubeEffect, ManagedObject, MemberName, Step, Waiting};
+use quorate_model::{Effect, KubeEffect, ManagedObject, MemberName, Step, Version, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON, Progress};
 use crate::{budget, certificates, facts, safety};
@@ -220,29 +220,81 @@ fn must_answer_first(draft: &Draft<'_>, member: &MemberName, pod: &Pod) -> Optio
 }
 
 fn annotate_volume(draft: &mut Draft<'_>, member: &MemberName) {
-    if let Some(annotate) = lacks_identity(draft, member) {
+    // The next Pod of the member may have been planned before, with another version.
+    if draft.annotates(member) {
+        return;
+    }
+    let annotate = lacks_identity(draft, member).or_else(|| lacks_version(draft, member));
+    if let Some(annotate) = annotate {
+        draft.propose(Effect::kube(Step::K1, annotate));
+    }
+}
+
+/// K1, before a learner is promoted: the identity of its data on its volume. Done where it is there, or the data are in memory.
+pub(crate) fn name_volume(draft: &mut Draft<'_>, member: &MemberName) -> Progress {
+    match lacks_identity(draft, member) {
+        Some(annotate) => {
+            draft.propose(Effect::kube(Step::K1, annotate));
+            Progress::Pending
+        }
+        None => Progress::Done,
+    }
+}
+
+/// K1, before the Pod of a member is created on its data with a newer minor version than its volume says: if status is lost later, only the
+/// annotation tells which binaries may start on it (R20). A volume without an identity is never adopted.
+pub(crate) fn note_version(draft: &mut Draft<'_>, member: &MemberName) {
+    let Some(target) = draft.record.target.as_ref().filter(|target| target.pod.image_has_version) else {
+        return;
+    };
+    let version = target.version;
+    let is_newer = |volume: &Volume| {
+        volume.cluster_id.is_some() && volume.version.is_none_or(|noted| noted.line() < version.line())
+    };
+    if draft.volume(member).is_some_and(is_newer)
+        && let Some(annotate) = identity(draft, member, Some(version))
+    {
         draft.propose(Effect::kube(Step::K1, annotate));
     }
 }
 
 /// What writes the identity of the member's data, and the labels, on its volume, unless they are there.
 fn lacks_identity(draft: &Draft<'_>, member: &MemberName) -> Option<KubeEffect> {
-    let (volume, cluster_id) = (draft.volume(member)?, draft.record.cluster_id?);
-    let recorded = draft.record.members.get(member)?;
-    let member_id = recorded.id?;
-    let is_annotated = volume.cluster_id == Some(cluster_id)
-        && volume.member_id == Some(member_id)
+    let (volume, recorded) = (draft.volume(member)?, draft.record.members.get(member)?);
+    let is_annotated = volume.cluster_id == draft.record.cluster_id
+        && volume.member_id == recorded.id
         && volume.cluster_uid.as_ref() == Some(&draft.seen.uid)
         && volume.tls == draft.record.target.as_ref().map(|target| target.tls)
         && volume.labelled;
+    if is_annotated { None } else { identity(draft, member, version_of_data(draft, member)) }
+}
+
+/// What writes the version of the member's data on its volume, unless it is there.
+fn lacks_version(draft: &Draft<'_>, member: &MemberName) -> Option<KubeEffect> {
+    let version = version_of_data(draft, member)?;
+    if draft.volume(member)?.version == Some(version) { None } else { identity(draft, member, Some(version)) }
+}
+
+/// The version that has run on the member's data, or was about to. It becomes a lower one only once the member runs the committed one:
+/// until then, the next Pod may be on its way.
+fn version_of_data(draft: &Draft<'_>, member: &MemberName) -> Option<Version> {
+    let noted = draft.volume(member).and_then(|volume| volume.version);
+    let recorded = draft.record.members.get(member).and_then(|member| member.version);
+    let reported = draft.status_of(member).map(|status| status.version);
+    let target = draft.record.target.as_ref();
+    let runs_target = |runs: &Version| {
+        target.is_some_and(|target| !target.pod.image_has_version || target.version.line() == runs.line())
+    };
+    reported.filter(runs_target).or_else(|| reported.or(recorded).max(noted))
+}
+
+fn identity(draft: &Draft<'_>, member: &MemberName, version: Option<Version>) -> Option<KubeEffect> {
+    let (volume, cluster_id) = (draft.volume(member)?, draft.record.cluster_id?);
+    let recorded = draft.record.members.get(member)?;
+    let member_id = recorded.id?;
     let is_its_own = recorded.volume.as_ref() == Some(&volume.uid) && !volume.terminating;
     let (member, volume) = (member.clone(), volume.uid.clone());
-    (is_its_own && !is_annotated).then_some(KubeEffect::AnnotateVolume {
-        member,
-        volume,
-        cluster_id,
-        member_id,
-    })
+    is_its_own.then_some(KubeEffect::AnnotateVolume { member, volume, cluster_id, member_id, version })
 }
 
 fn expand_volume(draft: &mut Draft<'_>, member: &MemberName) {

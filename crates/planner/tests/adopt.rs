@@ -3,7 +3,8 @@
 use crate::world::{World, name};
 use quorate_model::adoption::{Earlier, Unadoptable};
 use quorate_model::restore::{RestoreCause, RestoreFailure};
-use quorate_model::{ClusterId, ManagedObject, Plan, Waiting};
+use quorate_model::snapshot::Quarantine;
+use quorate_model::{ClusterId, Effect, KubeEffect, ManagedObject, Minor, Plan, Version, Waiting};
 
 /// A cluster of three that was deleted and created again, with the annotation that adopts its volumes.
 fn adopting() -> (World, ClusterId) {
@@ -100,7 +101,7 @@ fn copies_of_several_volumes_are_adopted_only_by_a_person_who_says_that_they_are
     for says in [None, Some(ClusterId(0xbad))] {
         world.seen.adopt_copies = says;
         let plan = world.plan();
-        let Some(Unadoptable::Copies(copies)) = refused(&plan) else { panic!("{:?}", plan.waiting) };
+        let Some(Unadoptable::Copies(copies, _)) = refused(&plan) else { panic!("{:?}", plan.waiting) };
         assert_eq!(copies.get(&name("demo-1")), Some(&how));
         nothing_happens(&plan);
     }
@@ -184,4 +185,132 @@ fn what_a_backup_tool_created_without_data_does_not_begin_empty_but_may_begin_wi
     (world.seen.restore, world.seen.restored_by) = (None, None);
     world.settle();
     assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2"]);
+}
+
+/// A cluster whose volumes have data of the newer minor version, and whose spec, when it is created again, asks for this one.
+fn adopting_newer_data(size: usize, version: Version) -> World {
+    let mut world = World::running(size);
+    world.seen.desired.version = Version::new(3, 7, 3);
+    "r of 3.7.3".clone_into(&mut world.seen.desired.pod.revision.0);
+    world.settle();
+    let id = world.cluster_id;
+    world.recreate("uid-2");
+    world.seen.adopt = id;
+    world.seen.desired.version = version;
+    world.seen.desired.pod.revision.0 = format!("r of {version}");
+    world
+}
+
+fn committed(world: &World) -> Version {
+    world.seen.record.target.as_ref().expect("a target is committed").version
+}
+
+#[test]
+fn l06_adopted_data_start_with_their_version_whatever_the_spec_asks_for() {
+    for size in [1, 3] {
+        for (asked, allow) in [("3.5.20", false), ("3.5.20", true), ("3.6.16", false)] {
+            let asked: Version = asked.parse().unwrap();
+            let mut world = adopting_newer_data(size, asked);
+            world.seen.allow_downgrade = Some(asked).filter(|_| allow);
+            world.settle();
+            assert_eq!(committed(&world), Version::new(3, 7, 3), "{size} {asked}");
+            assert!(world.versions.values().all(|runs| runs.line() == Minor(3, 7)), "{size} {asked}");
+            let plan = world.plan();
+            let refused = |waiting: &Waiting| matches!(waiting, Waiting::VersionRefused(_));
+            assert!(plan.waiting.iter().any(refused), "{:?}", plan.waiting);
+        }
+    }
+}
+
+#[test]
+fn l06_adopted_data_go_back_by_etcds_downgrade_where_it_is_ordered() {
+    let older = Version::new(3, 6, 16);
+    let mut world = adopting_newer_data(3, older);
+    world.seen.allow_downgrade = Some(older);
+    world.settle();
+    assert_eq!(committed(&world), older);
+    assert_eq!(world.cluster_version, Some(Minor(3, 6)));
+    assert!(world.seen.volumes.values().all(|volume| volume.version == Some(older)), "so are the volumes");
+}
+
+#[test]
+fn l06_adopted_volumes_of_an_earlier_release_start_with_the_version_of_the_spec() {
+    let newer = Version::new(3, 7, 3);
+    let mut world = adopting_newer_data(3, newer);
+    world.seen.volumes.values_mut().for_each(|volume| volume.version = None);
+    world.settle();
+    assert!(world.seen.volumes.values().all(|volume| volume.version == Some(newer)), "and are annotated");
+}
+
+#[test]
+fn l06_a_volume_says_the_newer_version_before_it_starts_on_it() {
+    let mut world = World::running(1);
+    let newer = Version::new(3, 7, 3);
+    world.seen.desired.version = newer;
+    "r of 3.7.3".clone_into(&mut world.seen.desired.pod.revision.0);
+    let creates = |effect: &Effect| matches!(effect.as_kube(), Some(KubeEffect::CreatePod { .. }));
+    let notes = |effect: &Effect| matches!(effect.as_kube(), Some(KubeEffect::AnnotateVolume { version, .. }) if *version == Some(newer));
+    let plan = world.plan_that(|plan| plan.effects.iter().any(creates));
+    let noted = plan.effects.iter().position(notes).expect("it is annotated");
+    assert!(Some(noted) < plan.effects.iter().position(creates));
+    // The operator ends after the annotation. It is not taken back.
+    world.apply(&plan.effects[noted]);
+    let next = world.plan();
+    assert!(
+        !next
+            .effects
+            .iter()
+            .any(|effect| matches!(effect.as_kube(), Some(KubeEffect::AnnotateVolume { .. })))
+    );
+}
+
+#[test]
+fn l06_no_older_version_starts_on_a_volume_that_says_a_newer_one() {
+    let mut world = World::running(1);
+    world.seen.desired.version = Version::new(3, 7, 3);
+    "r of 3.7.3".clone_into(&mut world.seen.desired.pod.revision.0);
+    world.settle();
+    world.lose_pod("demo-0");
+    // A target was committed without asking the data, and the record does not say what has run on them.
+    let record = &mut world.seen.record;
+    record.target.as_mut().unwrap().version = Version::new(3, 5, 20);
+    record.members.values_mut().for_each(|member| member.version = None);
+    let creates = |plan: &Plan| {
+        plan.effects.iter().any(|effect| matches!(effect.as_kube(), Some(KubeEffect::CreatePod { .. })))
+    };
+    assert!(!creates(&world.plan()));
+    let volumes = world.seen.volumes.values_mut();
+    volumes.for_each(|volume| volume.version = None);
+    assert!(creates(&world.plan()), "only the volume says it");
+}
+
+#[test]
+fn m61_where_only_the_status_was_lost_tls_is_as_the_volumes_say_and_its_members_are_attended() {
+    let mut world = World::running(3);
+    world.seen.record = quorate_model::Record::default();
+    // An edit of the time before the first cluster id was recorded, which was never carried out.
+    world.seen.desired.tls = !world.seen.desired.tls;
+    world.lose_pod("demo-1");
+    let story = world.settle();
+    assert_eq!(
+        world.seen.record.target.as_ref().map(|target| target.tls),
+        Some(!world.seen.desired.tls),
+        "{story}"
+    );
+    assert!(world.seen.pods.contains_key(&name("demo-1")), "{story}");
+    assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2"], "{story}");
+}
+
+#[test]
+fn m61_of_quarantined_volumes_it_is_said_that_their_quarantine_ends_first() {
+    let mut world = World::running(1);
+    world.seen.record = quorate_model::Record::default();
+    world.seen.pods.clear();
+    let volume = world.seen.volumes.get_mut(&name("demo-0")).unwrap();
+    volume.quarantine = Some(Quarantine { since: Some(world.now), why: "replaced".to_owned() });
+    let plan = world.plan();
+    let Some(Waiting::ExistingData { quarantined, .. }) = plan.waiting.first() else {
+        panic!("{:?}", plan.waiting)
+    };
+    assert_eq!(*quarantined, [name("demo-0")]);
 }

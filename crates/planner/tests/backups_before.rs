@@ -3,7 +3,7 @@
 use crate::world::World;
 use quorate_model::snapshot::{BackupBefore, BackupPurpose, BackupState, Etcd};
 use quorate_model::target::Retention;
-use quorate_model::{Effect, KubeEffect, Plan, Span, Step, Version, Waiting};
+use quorate_model::{ClockDifference, Effect, KubeEffect, Plan, Span, Step, Version, Waiting};
 
 const OLD: Version = Version::new(3, 6, 16);
 const NEW: Version = Version::new(3, 7, 3);
@@ -203,6 +203,18 @@ fn only_with_a_complete_backup_the_volumes_of_a_deleted_cluster_are_deleted() {
         assert!(!world.seen.finalizer, "{state:?}");
         assert_eq!(world.seen.volumes.len(), left, "{state:?}");
     }
+}
+
+#[test]
+fn o04_by_a_wrong_clock_no_final_backup_is_recent_enough_to_delete_volumes() {
+    let mut world = World::running(3);
+    world.seen.desired.storage.when_deleted = Retention::Delete;
+    delete(&mut world, BackupState::Complete);
+    world.seen.clock_differs = Some(ClockDifference::Behind(Span::seconds(86_400)));
+    assert!(why_without(&world.plan_as_observed()).unwrap().contains("cannot be told by a clock"));
+    world.settle();
+    assert!(world.seen.pods.is_empty());
+    assert_eq!(world.seen.volumes.len(), 3);
 }
 
 #[test]

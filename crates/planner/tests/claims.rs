@@ -45,14 +45,14 @@ fn m01_a_claim_that_is_being_deleted_is_told_at_once_and_no_eviction_is_admitted
 
 #[test]
 fn m01_a_healthy_member_moves_to_a_new_claim_before_it_goes() {
-    for size in [1, 3] {
+    for (size, outlook) in [(1, ClaimOutlook::MovesAlone), (3, ClaimOutlook::Moves)] {
         let mut world = World::running(size);
         world.settle();
         delete_claim(&mut world, "demo-0");
         let joins = world.plan_that(|plan| {
             plan.effects.iter().any(|effect| matches!(effect.as_etcd(), Some(EtcdCall::AddLearner { .. })))
         });
-        assert!(says(&joins, "demo-0", ClaimOutlook::Moves), "{:?}", joins.waiting);
+        assert!(says(&joins, "demo-0", outlook), "{:?}", joins.waiting);
         assert_eq!(world.voters().len(), size, "nobody has left");
         world.carry_out(joins);
         let story = world.settle();
@@ -60,6 +60,26 @@ fn m01_a_healthy_member_moves_to_a_new_claim_before_it_goes() {
         let last = world.seen.record.last_replacement.clone().expect("it was replaced");
         assert_eq!((last.member, last.end), (name("demo-0"), ReplacementEnd::Succeeded), "{story}");
     }
+}
+
+#[test]
+fn m01_a_move_that_another_member_holds_up_for_long_does_not_hold_up_the_scale_in_that_removes_that_one() {
+    let mut world = World::running(3);
+    world.settle();
+    delete_claim(&mut world, "demo-2");
+    world.plan_that(|plan| plan.record.replacement.is_some());
+    world.silence("demo-1");
+    for _ in 0..30 {
+        let plan = world.plan();
+        assert!(!ends_pod(&plan, "demo-2"), "{:?}", plan.effects);
+        world.carry_out(plan);
+        world.now = world.now + Span::seconds(60);
+    }
+    assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2"], "nobody was told to remove it");
+    world.resize(2);
+    let story = world.settle();
+    assert!(world.voters().len() == 2 && !world.voters().contains(&"demo-1"), "{story}");
+    assert!(!world.voters().contains(&"demo-2"), "it moves now: {story}");
 }
 
 #[test]

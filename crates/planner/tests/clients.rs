@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use quorate_model::effect::Unsafe;
 use quorate_model::record::Stage;
 use quorate_model::snapshot::{BudgetPolicy, CLIENTS_LEAVE_WITHIN, LED_AWAY_AFTER, Presence};
-use quorate_model::{Effect, Instant, KubeEffect, Plan, Span, Step, Waiting};
+use quorate_model::{ClockDifference, Effect, Instant, KubeEffect, Plan, Span, Step, Waiting};
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, permits};
 
@@ -255,6 +255,24 @@ fn m12_a_clock_that_was_set_back_begins_the_wait_again_and_ends_it() {
     assert_eq!(led_away(&plan), ["demo-2"], "{:?}", plan.effects);
     world.carry_out(plan);
     world.now = world.now + CLIENTS_LEAVE_WITHIN;
+    world.plan_that(removes);
+}
+
+#[test]
+fn m08_no_member_is_removed_by_a_clock_that_differs_however_long_ago_clients_left() {
+    let mut world = World::running(3);
+    world.resize(2);
+    let plan = world.plan_that(|plan| !led_away(plan).is_empty());
+    world.carry_out(plan);
+    world.now = world.now + Span::seconds(3600);
+    world.seen.clock_differs = Some(ClockDifference::Ahead(Span::seconds(3600)));
+    for _ in 0..4 {
+        let plan = world.plan();
+        assert!(!removes(&plan), "{:?}", plan.effects);
+        without("ClockDiffers", || assert!(removes(&world.plan())));
+        world.carry_out(plan);
+    }
+    world.seen.clock_differs = None;
     world.plan_that(removes);
 }
 

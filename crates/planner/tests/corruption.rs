@@ -4,13 +4,13 @@ use crate::world::{World, name};
 use quorate_model::effect::Unsafe;
 use quorate_model::record::{Leaving, Loss, ReplacementEnd, Stage};
 use quorate_model::snapshot::{Alarm, AlarmKind, Hashes, Unhealthy};
-use quorate_model::target::Medium;
+use quorate_model::target::{Medium, PodRevision};
 use quorate_model::{
     Effect, EtcdCall, Instant, KubeEffect, MemberId, Plan, Revision, Span, Step, Version, Waiting,
 };
 use quorate_planner::plan;
 use quorate_planner::safety::mutants::without;
-use quorate_planner::safety::{Scene, may_replace, permits};
+use quorate_planner::safety::{Scene, may_remove, may_replace, permits};
 
 const GRACE: Span = Span::seconds(600);
 
@@ -620,5 +620,108 @@ fn h37_a_learner_makes_way_under_an_alarm_corrupt_before_that_is_disarmed() {
         world.now = world.now + Span::seconds(3600);
         world.settle();
         assert_eq!(world.voters().len(), size + 1, "the next learner has a copy of what the voters have");
+    }
+}
+
+/// Of three members that serve, one cannot be compared: it runs another version.
+fn one_is_not_compared(member: &str) -> World {
+    let mut world = World::running(3);
+    world.versions.insert(name(member), Version::new(3, 6, 15));
+    world.seen.record.differ_since = Some(world.now);
+    world
+}
+
+#[test]
+fn s12_while_it_is_not_known_whose_data_are_wrong_only_a_member_that_is_not_seen_to_agree_is_removed() {
+    for member in ["demo-0", "demo-2"] {
+        let mut world = one_is_not_compared(member);
+        world.resize(2);
+        world.settle();
+        assert!(!world.voters().contains(&member), "those that are left agree: {:?}", world.voters());
+        assert!(world.seen.record.differ_since.is_none(), "so nothing is undecided any more");
+    }
+    let mut world = one_is_not_compared("demo-1");
+    world.observe();
+    world.prove();
+    let judge =
+        |world: &World, member: &str| may_remove(&world.seen, &world.seen.record, world.now, &name(member));
+    for good in ["demo-0", "demo-2"] {
+        assert_eq!(judge(&world, good), Err(Unsafe::DataUndecided(name(good))));
+        without("DataUndecided", || assert_eq!(judge(&world, good), Ok(())));
+    }
+    assert_eq!(judge(&world, "demo-1"), Ok(()));
+    world.seen.record.differ_since = None;
+    assert_eq!(judge(&world, "demo-0"), Ok(()), "nothing differs");
+}
+
+#[test]
+fn s12_where_nobody_can_be_compared_nobody_is_removed_but_whom_a_person_names() {
+    let nobody_is_compared = || {
+        let mut world = World::running(3);
+        world.without_hash = ["demo-0", "demo-1", "demo-2"].map(name).into();
+        world.seen.record.differ_since = Some(world.now);
+        world
+    };
+    let mut world = nobody_is_compared();
+    world.resize(2);
+    let (removed, _) = pass(&mut world, Span::seconds(1800));
+    assert!(removed.is_empty(), "{removed:?}");
+    let waiting = world.plan().waiting;
+    let is_told = |waiting: &Waiting| matches!(waiting, Waiting::Unsafe(Unsafe::DataUndecided(_)));
+    assert!(waiting.iter().any(is_told), "{waiting:?}");
+    let voters = world.seen.record.voters().count();
+    assert_eq!(voters, 3, "it was not even chosen");
+    // The claim of one is being deleted: another one would join with the data of the leader, and this one go.
+    let mut world = nobody_is_compared();
+    world.seen.volumes.get_mut(&name("demo-1")).unwrap().terminating = true;
+    assert!(pass(&mut world, Span::seconds(1800)).0.is_empty());
+    assert_eq!((world.voters().len(), world.seen.record.replacement.clone()), (3, None));
+    // A person says whose are wrong.
+    let mut world = nobody_is_compared();
+    world.seen.pods.get_mut(&name("demo-1")).unwrap().replace = true;
+    assert_eq!(pass(&mut world, Span::seconds(1800)).0, ["demo-1"]);
+}
+
+/// It was healthy when it was chosen. While it leaves, nobody makes it healthy, and no order of a person would be looked at.
+#[test]
+fn s12_a_member_that_is_moved_stays_a_voter_if_it_becomes_unhealthy_and_may_be_the_one_that_is_right() {
+    let mut world = World::running(3);
+    world.seen.volumes.get_mut(&name("demo-1")).unwrap().terminating = true;
+    let stage = |plan: &Plan| plan.record.members.get(&name("demo-1")).map(|member| member.stage);
+    let leaves = |plan: &Plan| stage(plan) == Some(Stage::Leaving(Leaving::Replaced));
+    let plan = world.plan_that(leaves);
+    world.carry_out(plan);
+    world.without_hash = ["demo-0", "demo-1", "demo-2", "demo-3"].map(name).into();
+    world.seen.record.differ_since = Some(world.now);
+    world.silence("demo-1");
+    for _ in 0..10 {
+        let plan = world.plan();
+        assert_eq!(stage(&plan), Some(Stage::Voter), "{:?}", plan.waiting);
+        world.carry_out(plan);
+        world.now = world.now + Span::seconds(14);
+    }
+    world.seen.pods.get_mut(&name("demo-1")).unwrap().replace = true;
+    assert_eq!(pass(&mut world, Span::seconds(1800)).0, ["demo-1"], "a person says that its data may go");
+}
+
+/// On a disk the data stay when a Pod is restarted.
+#[test]
+fn s12_in_memory_no_pod_is_restarted_while_it_is_not_known_whose_data_are_wrong() {
+    for (medium, restarts) in [(Medium::Disk, true), (Medium::Memory, false)] {
+        let mut world = World::new(3);
+        world.seen.desired.storage.medium = medium;
+        world.settle();
+        world.without_hash = ["demo-0", "demo-1", "demo-2"].map(name).into();
+        world.seen.record.differ_since = Some(world.now);
+        world.seen.desired.pod.revision = PodRevision("r2".into());
+        let (mut evicted, end) = (false, world.now + Span::seconds(1800));
+        while world.now < end {
+            let plan = world.plan();
+            let evicts = |effect: &Effect| matches!(effect.as_kube(), Some(KubeEffect::EvictPod { .. }));
+            evicted |= plan.effects.iter().any(evicts);
+            world.carry_out(plan);
+            world.now = world.now + Span::seconds(14);
+        }
+        assert_eq!(evicted, restarts, "{medium:?}");
     }
 }

@@ -363,6 +363,7 @@ fn m35_a_member_that_has_no_room_for_a_snapshot_of_the_leader_is_reported_as_suc
         let applied = world.committed;
         world.hang("demo-2");
         world.committed = applied + behind;
+        world.seen.record.target.as_mut().unwrap().storage.bytes = capacity;
         for member in ["demo-0", "demo-1", "demo-2"] {
             let database = Database { size, in_use: size, quota: Some(1200 << 20) };
             world.databases.insert(name(member), database);

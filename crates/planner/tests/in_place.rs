@@ -3,14 +3,14 @@
 
 use crate::world::{World, describe, name};
 use quorate_model::effect::{Boot, Unsafe};
-use quorate_model::incarnation::{Incarnation, NextIncarnation, Order, RestoreOrder};
+use quorate_model::incarnation::{Admission, Admitted, Incarnation, NextIncarnation, Order, RestoreOrder};
 use quorate_model::names::Uid;
 use quorate_model::record::QuarantineCause;
 use quorate_model::restore::{Restore, RestoreCause, RestoreFailure};
 use quorate_model::target::Medium;
 use quorate_model::{
-    ClusterId, Effect, KubeEffect, ManagedObject, Ordinal, Plan, Protocol, Record, Revision, Span, Step,
-    Version, Waiting,
+    ClockDifference, ClusterId, Effect, KubeEffect, ManagedObject, Ordinal, Plan, Protocol, Record, Revision,
+    Span, Step, Version, Waiting,
 };
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, may_begin_incarnation, permits};
@@ -22,7 +22,9 @@ fn snapshot() -> Restore {
         version: Some(Version::new(3, 6, 16)),
         bytes: Some(1 << 20),
         revision: Some(Revision(2)),
+        auth: None,
         bump: 1_000_000_000,
+        floor: quorate_model::Revision(0),
     }
 }
 
@@ -30,11 +32,25 @@ fn order(name: &str) -> Order {
     Order::Restore { name: name.to_owned(), uid: Uid::new(format!("uid of {name}")) }
 }
 
+/// An EtcdRestore that may begin for an hour, and what it restores was read.
+fn orders(world: &World, name: &str, replaces: ClusterId) -> RestoreOrder {
+    let until = world.now + Span::seconds(3600);
+    RestoreOrder {
+        order: order(name),
+        replaces,
+        restore: Ok(snapshot()),
+        until,
+        read_until: until,
+        admission: Some(Admission { at: until, outcome: Admitted::Yes }),
+        backed_up_until: until,
+    }
+}
+
 /// A cluster that runs, and an EtcdRestore that names it.
 fn ordered(size: usize) -> World {
     let mut world = World::running(size);
     let replaces = world.seen.record.cluster_id.expect("it runs");
-    world.seen.order = Some(RestoreOrder { order: order("back"), replaces, restore: Ok(snapshot()) });
+    world.seen.orders = vec![orders(&world, "back", replaces)];
     world
 }
 
@@ -106,7 +122,7 @@ fn the_members_stop_their_volumes_are_quarantined_and_others_begin_with_the_snap
 #[test]
 fn a_raise_that_leads_to_no_new_revision_is_made_greater_when_the_order_is_recorded() {
     let mut world = ordered(3);
-    world.seen.order.as_mut().unwrap().restore = Ok(Restore { bump: 5, ..snapshot() });
+    world.seen.orders[0].restore = Ok(Restore { bump: 5, ..snapshot() });
     let recorded = until(&mut world, Step::J1).record.next_incarnation.unwrap().restore;
     assert!(recorded.least_revision() > Revision(1_000_000), "{recorded:?}");
     let mut silent = ordered(3);
@@ -121,10 +137,170 @@ fn a_raise_that_leads_to_no_new_revision_is_made_greater_when_the_order_is_recor
 #[test]
 fn an_order_that_names_another_cluster_id_begins_nothing() {
     let mut world = ordered(3);
-    if let Some(order) = &mut world.seen.order {
+    if let Some(order) = world.seen.orders.first_mut() {
         order.replaces = ClusterId(0xbad);
     }
     assert!(world.plan().is_settled());
+}
+
+#[test]
+fn o01_an_order_begins_within_its_deadline_or_never_and_one_that_has_begun_is_carried_to_its_end() {
+    let mut world = ordered(3);
+    world.seen.orders[0].restore = Err(RestoreFailure::new(RestoreCause::NotReady, "no Secret"));
+    assert!(why_it_waits(&world.plan()).is_some());
+    // Its cause is mended an hour later.
+    world.seen.orders[0].restore = Ok(snapshot());
+    world.now = world.seen.orders[0].until;
+    let plan = world.plan();
+    assert_eq!(
+        (plan.record.next_incarnation, plan.waiting.iter().find(|why| why_is_order(why))),
+        (None, None)
+    );
+    let mut world = ordered(3);
+    until(&mut world, Step::J1);
+    world.now = world.seen.orders[0].until;
+    until(&mut world, Step::J4);
+}
+
+#[test]
+fn o15_an_order_begins_only_while_the_reading_of_its_snapshot_is_fresh() {
+    let mut world = ordered(3);
+    world.seen.orders[0].read_until = world.now;
+    let plan = world.plan();
+    assert!(plan.waiting.contains(&Waiting::ReadAgain(order("back"))), "{:?}", plan.waiting);
+    assert_eq!(plan.record.next_incarnation, None);
+    // Nothing is read for an order that waits for something else.
+    world.seen.clock_differs = Some(ClockDifference::Ahead(Span::seconds(3600)));
+    let plan = world.plan();
+    assert!(!plan.waiting.contains(&Waiting::ReadAgain(order("back"))), "{:?}", plan.waiting);
+    world.seen.clock_differs = None;
+    // It was read again.
+    world.seen.orders[0].read_until = world.now + Span::seconds(1);
+    until(&mut world, Step::J1);
+    // One that has begun is carried to its end.
+    world.seen.orders[0].read_until = world.now;
+    until(&mut world, Step::J4);
+}
+
+#[test]
+fn o05_an_order_begins_only_while_the_backup_of_what_is_given_up_is_fresh() {
+    let first = Waiting::BackupFirst(order("back"));
+    let mut world = ordered(3);
+    world.seen.orders[0].backed_up_until = world.now;
+    let plan = world.plan();
+    assert!(plan.waiting.contains(&first), "{:?}", plan.waiting);
+    assert_eq!(plan.record.next_incarnation, None);
+    assert!(plan.effects.is_empty(), "{:?}", plan.effects);
+    // The snapshot is read again once there is the backup, so that this counts for as long as can be.
+    world.seen.orders[0].read_until = world.now;
+    assert!(world.plan().waiting.contains(&first));
+    world.seen.orders[0].backed_up_until = world.now + Span::seconds(1);
+    assert!(world.plan().waiting.contains(&Waiting::ReadAgain(order("back"))));
+    // None is taken for an order that is refused.
+    world.seen.orders[0].backed_up_until = world.now;
+    world.seen.orders[0].restore = Ok(Restore { version: Some(Version::new(3, 7, 0)), ..snapshot() });
+    let plan = world.plan();
+    assert!(why_it_waits(&plan).is_some() && !plan.waiting.contains(&first), "{:?}", plan.waiting);
+    // It is there.
+    world.seen.orders = vec![orders(&world, "back", world.seen.record.cluster_id.unwrap())];
+    until(&mut world, Step::J1);
+    // An order that has begun is carried to its end.
+    world.seen.orders[0].backed_up_until = world.now;
+    until(&mut world, Step::J4);
+}
+
+#[test]
+fn o03_an_order_begins_only_if_the_api_server_would_admit_new_members_now() {
+    let mut world = ordered(3);
+    world.seen.orders[0].admission = None;
+    let plan = world.plan();
+    let rehearsal = plan.rehearsal.clone().expect("it is asked");
+    assert_eq!((plan.record.next_incarnation, &rehearsal.order), (None, &order("back")));
+    let texts: Vec<String> = rehearsal.effects.iter().map(ToString::to_string).collect();
+    assert_eq!(texts.len(), 2, "{texts:?}");
+    assert!(texts.iter().all(|text| text.contains("demo-3")), "the first new name: {texts:?}");
+    assert!(
+        rehearsal
+            .effects
+            .iter()
+            .any(|effect| matches!(effect, KubeEffect::CreatePod { boot: Boot::Restore, .. }))
+    );
+    assert!(plan.effects.is_empty(), "nothing is stopped: {:?}", plan.effects);
+    // What it refuses is told, and nothing else is asked for: no backup, no reading.
+    let says = |world: &mut World, outcome: Admitted| {
+        world.seen.orders[0].admission = Some(Admission { at: world.now, outcome });
+        world.seen.orders[0].backed_up_until = world.now;
+        let plan = world.plan();
+        assert_eq!((plan.record.next_incarnation.clone(), plan.rehearsal.clone()), (None, None));
+        assert!(!plan.waiting.contains(&Waiting::BackupFirst(order("back"))), "{:?}", plan.waiting);
+        why_it_waits(&plan).expect("it waits").clone()
+    };
+    let refused = says(&mut world, Admitted::No("exceeded quota: small".to_owned()));
+    assert_eq!(refused.cause, RestoreCause::Refused);
+    assert!(refused.message.contains("exceeded quota: small"), "{refused}");
+    assert_eq!(says(&mut world, Admitted::Unknown("no answer".to_owned())).cause, RestoreCause::NotReady);
+    // A moment ago is not now.
+    let mut world = ordered(3);
+    world.seen.orders[0].admission = Some(Admission { at: world.now, outcome: Admitted::Yes });
+    world.now = world.now + Span::seconds(60);
+    let plan = world.plan();
+    assert!(plan.rehearsal.is_some() && plan.record.next_incarnation.is_none(), "{:?}", plan.waiting);
+    // Nothing is asked for an order that waits for something else, or without one.
+    world.seen.orders[0].restore = Err(RestoreFailure::new(RestoreCause::NotReady, "no Secret"));
+    assert_eq!(world.plan().rehearsal, None);
+    world.seen.orders.clear();
+    assert_eq!(world.plan().rehearsal, None);
+}
+
+fn why_is_order(waiting: &Waiting) -> bool {
+    matches!(waiting, Waiting::OrderWaits(..))
+}
+
+#[test]
+fn o01_an_order_is_neither_begun_nor_forgotten_by_a_clock_that_differs() {
+    let mut world = ordered(3);
+    let day = Span::seconds(86_400);
+    for (differs, now) in
+        [(ClockDifference::Behind(day), world.now), (ClockDifference::Ahead(day), world.now + day)]
+    {
+        let at = std::mem::replace(&mut world.now, now);
+        world.seen.clock_differs = Some(differs);
+        let plan = world.plan();
+        let why = why_it_waits(&plan).expect("it waits");
+        assert!(why.message.contains("correct the clock"), "{why}");
+        assert_eq!(plan.record.next_incarnation, None);
+        world.now = at;
+    }
+    world.seen.clock_differs = None;
+    until(&mut world, Step::J1);
+}
+
+/// All members are down by then. A restore that waited for a person to set a clock would leave them so.
+#[test]
+fn m08_a_restore_in_place_that_has_begun_goes_on_while_the_clocks_differ() {
+    for differs in [ClockDifference::Behind(Span::seconds(3600)), ClockDifference::Ahead(Span::seconds(3600))]
+    {
+        let mut world = ordered(3);
+        until(&mut world, Step::J2);
+        world.seen.clock_differs = Some(differs);
+        until(&mut world, Step::J4);
+    }
+}
+
+#[test]
+fn o01_an_order_that_is_not_ready_does_not_hold_up_a_newer_one_that_is() {
+    let mut world = ordered(3);
+    let newer = orders(&world, "newer", world.seen.orders[0].replaces);
+    world.seen.orders.push(newer.clone());
+    let not_ready = Err(RestoreFailure::new(RestoreCause::NotReady, "no Secret"));
+    world.seen.orders[0].restore = not_ready.clone();
+    world.seen.orders[1].restore = not_ready;
+    let plan = world.plan();
+    assert_eq!(plan.waiting.iter().filter(|why| why_is_order(why)).count(), 2, "{:?}", plan.waiting);
+    world.seen.orders[1] = newer;
+    let plan = until(&mut world, Step::J1);
+    assert_eq!(plan.record.next_incarnation.map(|next| next.order), Some(order("newer")));
+    until(&mut world, Step::J4);
 }
 
 /// Makes a world unfit for an order.
@@ -133,7 +309,7 @@ type Change<'a> = &'a dyn Fn(&mut World);
 #[test]
 fn what_refuses_the_snapshot_refuses_it_while_the_members_serve() {
     let of = |world: &mut World, change: &dyn Fn(&mut Restore)| {
-        let order = world.seen.order.as_mut().expect("it is ordered");
+        let order = world.seen.orders.first_mut().expect("it is ordered");
         change(order.restore.as_mut().expect("it is resolved"));
     };
     let cases: [(Change<'_>, &str); 6] = [
@@ -158,7 +334,7 @@ fn what_refuses_the_snapshot_refuses_it_while_the_members_serve() {
         ),
         (
             &|world| {
-                let order = world.seen.order.as_mut().expect("it is ordered");
+                let order = world.seen.orders.first_mut().expect("it is ordered");
                 order.restore =
                     Err(RestoreFailure::new(RestoreCause::NotReady, "EtcdBackup b is not complete yet"));
             },
@@ -201,12 +377,40 @@ fn nothing_new_begins_while_a_pod_of_an_old_member_is_left_and_a_late_one_is_nam
     until(&mut world, Step::J4);
 }
 
+/// Kubernetes shows the Pod of a node that does not answer until its kubelet confirms the stop, or the Node is deleted or out of service.
+#[test]
+fn o03_new_members_begin_only_when_the_kubelet_or_the_end_of_its_node_has_ended_each_old_pod() {
+    let mut world = ordered(3);
+    world.plan();
+    let now = world.now;
+    let left = world.seen.pods.get_mut(&name("demo-1")).expect("it runs");
+    (left.terminating, left.stops_by, left.node) = (true, Some(now), Some("n1".to_owned()));
+    for _ in 0..5 {
+        let plan = world.plan();
+        world.carry_out(plan);
+    }
+    assert_eq!(world.seen.pods.keys().collect::<Vec<_>>(), [&name("demo-1")]);
+    // Hours after its grace period nothing has changed, and nothing is done by force or given up.
+    world.now = world.now + Span::seconds(6 * 3600);
+    let plan = world.plan();
+    let named = |waiting: &Waiting| {
+        matches!(waiting, Waiting::PodNotTerminated { member, node, order: by }
+            if *member == name("demo-1") && node.as_deref() == Some("n1") && *by == order("back"))
+    };
+    assert!(plan.waiting.iter().any(named), "{:?}", plan.waiting);
+    assert!(plan.effects.is_empty() && plan.recorded_steps.is_empty(), "{plan:?}");
+    assert!(plan.record.next_incarnation.as_ref().is_some_and(|next| !next.stopped), "it can be withdrawn");
+    assert!(may_begin_incarnation(&world.seen, &plan.record).is_err());
+    world.lose_pod("demo-1");
+    until(&mut world, Step::J4);
+}
+
 #[test]
 fn an_order_that_is_deleted_before_all_members_are_stopped_is_withdrawn_and_later_it_is_carried_out() {
     let mut world = ordered(3);
     let before = world.seen.record.clone();
     until(&mut world, Step::J1);
-    world.seen.order = None;
+    world.seen.orders.clear();
     let plan = until(&mut world, Step::JX);
     assert_eq!(plan.record.next_incarnation, None);
     world.settle();
@@ -215,7 +419,7 @@ fn an_order_that_is_deleted_before_all_members_are_stopped_is_withdrawn_and_late
 
     let mut world = ordered(3);
     until(&mut world, Step::J3);
-    world.seen.order = None;
+    world.seen.orders.clear();
     world.settle();
     assert_ne!(world.seen.record.cluster_id, before.cluster_id, "it went on from the record");
     assert_eq!(world.voters(), ["demo-3", "demo-4", "demo-5"]);
@@ -235,7 +439,7 @@ fn it_goes_on_without_a_quorum_and_ends_a_change_that_is_stuck() {
     let plan = world.plan();
     world.carry_out(plan);
     let replaces = world.seen.record.cluster_id.expect("it runs");
-    world.seen.order = Some(RestoreOrder { order: order("back"), replaces, restore: Ok(snapshot()) });
+    world.seen.orders = vec![orders(&world, "back", replaces)];
     world.settle();
     assert_eq!(world.voters().len(), 4);
     assert!(world.voters().iter().all(|voter| *voter > "demo-3"), "{:?}", world.voters());
@@ -274,8 +478,7 @@ fn a_pod_that_a_late_call_creates_for_an_old_member_is_not_asked_and_is_deleted_
 fn a_set_of_one_grows_to_the_size_of_the_spec() {
     let mut world = World::running(3);
     let next = NextIncarnation { members: Some(1), stopped: false, ..next_incarnation(&world) };
-    world.seen.order =
-        Some(RestoreOrder { order: next.order.clone(), replaces: next.replaces, restore: Ok(snapshot()) });
+    world.seen.orders = vec![orders(&world, "back", next.replaces)];
     world.seen.record.next_incarnation = Some(next);
     let plan = until(&mut world, Step::B1);
     assert_eq!(plan.record.members.len(), 1);
@@ -384,4 +587,54 @@ fn without_one_of_these_checks_nothing_else_refuses_what_it_is_for() {
     let resume = KubeEffect::CreatePod { member: name("demo-0"), boot: Boot::Resume, peers: Vec::new() };
     assert_eq!(judge(&world, &resume), Err(Unsafe::BeingReplaced(name("demo-0"))));
     assert_eq!(without("BeingReplaced", || judge(&world, &resume)), Ok(()));
+}
+
+#[test]
+fn o03_in_place_one_member_is_restored_from_a_claim_and_the_others_join_it() {
+    let mut world = ordered(3);
+    world.seen.orders[0].restore = Ok(Restore { url: "pvc://backups/1".to_owned(), ..snapshot() });
+    until(&mut world, Step::J4);
+    until(&mut world, Step::B1);
+    assert_eq!(world.seen.record.members.keys().collect::<Vec<_>>(), [&name("demo-3")]);
+    world.settle();
+    assert_eq!(world.voters(), ["demo-3", "demo-4", "demo-5"]);
+}
+
+#[test]
+fn o03_a_snapshot_with_auth_stops_no_member_of_a_cluster_without_certificates() {
+    let mut world = ordered(3);
+    let with_auth = Restore { auth: Some(true), ..snapshot() };
+    world.seen.orders[0].restore = Ok(with_auth.clone());
+    world.seen.desired.tls = false;
+    let plan = world.plan();
+    assert_eq!(plan.record.next_incarnation, None);
+    let why = why_it_waits(&plan).expect("it is refused");
+    assert_eq!(why.cause, RestoreCause::Refused);
+    assert!(why.message.contains("auth is enabled in the snapshot"), "{why}");
+    for (restore, tls) in
+        [(with_auth, true), (Restore { auth: Some(false), ..snapshot() }, false), (snapshot(), false)]
+    {
+        world.seen.orders[0].restore = Ok(restore);
+        world.seen.desired.tls = tls;
+        assert!(world.plan().record.next_incarnation.is_some(), "{tls}");
+    }
+}
+
+/// The way back, as docs/restore.md has it.
+#[test]
+fn o13_it_is_recorded_that_data_which_gave_way_were_taken_back_until_they_give_way_again() {
+    let mut world = ordered(3);
+    let old = world.cluster_id.unwrap();
+    until(&mut world, Step::J4);
+    world.settle();
+    world.seen.orders.clear();
+    assert!(!world.seen.record.taken_back);
+    world.recreate("uid-2");
+    world.seen.volumes.retain(|_, volume| volume.quarantine.is_some());
+    for volume in world.seen.volumes.values_mut() {
+        volume.quarantine = None;
+    }
+    world.seen.adopt = Some(old);
+    let plan = world.plan();
+    assert_eq!((plan.record.cluster_id, plan.record.taken_back), (Some(old), true));
 }

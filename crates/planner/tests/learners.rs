@@ -4,7 +4,7 @@ use crate::world::{World, name};
 use quorate_model::effect::LEARNER_DEADLINE;
 use quorate_model::record::Stage;
 use quorate_model::target::PodRevision;
-use quorate_model::{Instant, Span, Waiting};
+use quorate_model::{Instant, Record, Span, Step, Waiting};
 
 /// The spec asks for a fourth member, and no Pod of a new member ever runs.
 fn growth_that_fails() -> World {
@@ -107,4 +107,40 @@ fn l10_a_learner_whose_applied_index_grows_is_given_time() {
     world.seen.etcd.learner_progress = None;
     let plan = quorate_planner::plan(&world.seen, world.now);
     assert!(matches!(plan.record.members[&name("demo-3")].stage, Stage::Leaving(_)));
+}
+
+/// Growth from one to two, just before the promotion.
+fn before_promotion() -> (World, quorate_model::Plan) {
+    let mut world = World::running(1);
+    world.resize(2);
+    let plan = world.plan_that(|plan| plan.effects.iter().any(|effect| effect.step() == Step::G6));
+    (world, plan)
+}
+
+#[test]
+fn m61_the_volume_of_a_learner_names_it_before_its_promotion() {
+    let (world, _) = before_promotion();
+    let learner = &world.seen.record.members[&name("demo-1")];
+    assert_eq!(world.seen.volumes[&name("demo-1")].member_id, learner.id);
+}
+
+#[test]
+fn m61_a_promoted_member_that_dies_while_the_status_is_lost_is_started_again() {
+    let (mut world, plan) = before_promotion();
+    world.carry_out(plan);
+    world.lose_pod("demo-1");
+    world.seen.record = Record::default();
+    let story = world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-1"], "{story}");
+    assert!(world.seen.pods.contains_key(&name("demo-1")), "{story}");
+}
+
+#[test]
+fn m61_a_learner_that_is_named_goes_on_as_one_after_the_status_was_lost() {
+    let (mut world, _) = before_promotion();
+    world.seen.record = Record::default();
+    let plan = world.plan();
+    assert_eq!(plan.record.members[&name("demo-1")].stage, Stage::Joining, "{:?}", plan.waiting);
+    let story = world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-1"], "{story}");
 }

@@ -87,7 +87,9 @@ fn snapshot() -> ReadOnlyAnswer {
         version: Some(Version::new(3, 6, 16)),
         bytes: Some(20_480),
         revision: Some(Revision(7)),
+        auth: None,
         bump: 1_000_000_000,
+        floor: quorate_model::Revision(0),
     }))
 }
 
@@ -331,6 +333,50 @@ fn a_quorum_that_has_its_data_is_not_recovered_from_one_of_them_unless_a_person_
     );
     world.seen.recover_from = Some(RecoverFrom::Member(name("demo-0")));
     assert!(is_chosen(&plan(&mut world)));
+}
+
+/// Git puts the annotation back that a person takes off.
+#[test]
+fn o13_members_that_have_the_data_of_a_quorum_start_again_although_the_order_stays() {
+    let mut world = reported("auto");
+    let third = log(&world, "demo-2", 80, 3, 80);
+    world.answers("demo-2", third);
+    let ended = plan(&mut world);
+    assert!(ended.recorded_steps.contains(&Step::QX), "{:?}", ended.recorded_steps);
+    assert_eq!(ended.record.quorum_recovery, None);
+    world.carry_out(ended);
+    for member in ["demo-1", "demo-2", "demo-3", "demo-4"] {
+        world.unsilence(member);
+    }
+    world.settle();
+    assert!(held(&world).is_empty(), "{:?}", held(&world));
+    assert!(world.seen.pods.values().all(|pod| pod.ready));
+    assert_eq!(world.seen.record.incarnation, None);
+}
+
+#[test]
+fn o13_an_order_that_was_given_while_the_cluster_was_paused_or_at_size_zero_begins_nothing_later() {
+    type Change<'a> = &'a dyn Fn(&mut World, bool);
+    let paused = |world: &mut World, is: bool| world.seen.paused = is;
+    let asleep = |world: &mut World, is: bool| world.seen.record.hibernating = is;
+    let cases: [Change<'_>; 2] = [&paused, &asleep];
+    for change in cases {
+        let mut world = lost("auto");
+        change(&mut world, true);
+        let seen = plan(&mut world);
+        assert_eq!(seen.record.last_quorum_recovery, Some(RecoverFrom::Auto));
+        world.seen.record = seen.record;
+        change(&mut world, false);
+        let later = plan(&mut world);
+        assert_eq!(later.record.quorum_recovery, None, "{:?}", later.waiting);
+        assert!(waits_for(&later, "the cluster was paused"), "{:?}", later.waiting);
+        // Given again, it is followed.
+        world.seen.recover_from = None;
+        let off = plan(&mut world);
+        world.seen.record = off.record;
+        world.seen.recover_from = Some(RecoverFrom::Auto);
+        assert!(plan(&mut world).record.quorum_recovery.is_some());
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use quorate_model::record::{Leaving, Loss, ReplacementEnd, Stage};
 use quorate_model::snapshot::Site;
 use quorate_model::{ClockDifference, Effect, EtcdCall, GuardVerdict, KubeEffect, Plan, Span, Waiting};
 
-const GRACE: Span = Span::seconds(600);
+pub const GRACE: Span = Span::seconds(600);
 
 fn lose_volume(world: &mut World, member: &str) {
     world.lose_pod(member);
@@ -20,14 +20,14 @@ fn refuse(world: &mut World, member: &str) {
     (pod.ready, pod.guard) = (false, Some((GuardVerdict::DataMissing, "it is empty".to_owned())));
 }
 
-fn removes(plan: &Plan) -> Option<&str> {
+pub fn removes(plan: &Plan) -> Option<&str> {
     plan.effects.iter().find_map(|effect| match effect.as_etcd() {
         Some(EtcdCall::RemoveMember { member, .. }) => Some(member.as_str()),
         Some(_) | None => None,
     })
 }
 
-fn adds(plan: &Plan) -> bool {
+pub fn adds(plan: &Plan) -> bool {
     plan.effects.iter().any(|effect| matches!(effect.as_etcd(), Some(EtcdCall::AddLearner { .. })))
 }
 
@@ -37,7 +37,7 @@ fn deletes_pod(plan: &Plan, member: &str) -> bool {
 }
 
 /// Passes go on for this long, and none of them removes or adds a member.
-fn nothing_is_given_up(world: &mut World, long: Span) {
+pub fn nothing_is_given_up(world: &mut World, long: Span) {
     let end = world.now + long;
     while world.now < end {
         let plan = world.plan();

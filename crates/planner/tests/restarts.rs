@@ -1,5 +1,6 @@
 //! Pods that end one after another, and their members.
 
+use quorate_model::record::{Leaving, Loss, Stage, Suspicion};
 use quorate_model::snapshot::EndedPods;
 use quorate_model::{Instant, MemberName, Plan, Step, Waiting};
 
@@ -72,4 +73,32 @@ fn m11_a_pod_that_stays_for_a_while_keeps_no_other_member_from_its_restart() {
     world.lose_pod("demo-1");
     let plan = refused(&mut world, &name("demo-2"), 90, 1);
     assert_eq!(restarts(&plan), 1, "{:?}", plan.effects);
+}
+
+/// Another member has its place, and only its removal from etcd was outstanding when the cluster went to size zero.
+#[test]
+fn t06_on_waking_nothing_is_said_of_the_volume_of_a_member_that_leaves() {
+    for why in [Leaving::Lost, Leaving::Replaced, Leaving::Shrink] {
+        let mut world = World::running(3);
+        world.resize(0);
+        world.settle();
+        let demo = name("demo-2");
+        world.seen.volumes.remove(&demo);
+        world.seen.record.members.get_mut(&demo).expect("it is recorded").stage = Stage::Leaving(why);
+        let since = Instant(world.now.0 - 3_600_000);
+        let suspected = Suspicion { loss: Loss::VolumeGone, since, rechecked: None };
+        world.seen.record.suspected.insert(demo.clone(), suspected);
+        world.resize(3);
+        let mut woken = 0;
+        for _ in 0..20 {
+            let plan = world.plan();
+            woken += restarts(&plan);
+            let lost = Waiting::VolumeLost(demo.clone());
+            assert!(!plan.waiting.contains(&lost), "{why:?}: {:?}", plan.waiting);
+            world.carry_out(plan);
+        }
+        assert_eq!(woken, 2, "{why:?}");
+        let story = world.settle();
+        assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-3"], "{why:?}: {story}");
+    }
 }

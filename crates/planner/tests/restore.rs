@@ -7,7 +7,7 @@ use quorate_model::record::Abandoned;
 use quorate_model::restore::{Restore, RestoreCause, RestoreFailure};
 use quorate_model::snapshot::ImageVolume;
 use quorate_model::target::Medium;
-use quorate_model::{Effect, KubeEffect, Plan, Revision, Span, Step, Version, Waiting};
+use quorate_model::{ClockDifference, Effect, KubeEffect, Plan, Revision, Span, Step, Version, Waiting};
 use quorate_planner::safety::{Scene, permits};
 
 fn snapshot() -> Restore {
@@ -17,7 +17,9 @@ fn snapshot() -> Restore {
         version: Some(Version::new(3, 6, 16)),
         bytes: Some(1 << 20),
         revision: Some(Revision(2)),
+        auth: None,
         bump: 5,
+        floor: quorate_model::Revision(0),
     }
 }
 
@@ -268,12 +270,12 @@ fn a_leader_without_a_member_list_is_reported_with_what_etcd_answers() {
 fn a_claim_that_is_not_mounted_is_no_failure_of_image_volumes() {
     let mut world = under_way(Restore { url: "pvc://backups/1".to_owned(), ..snapshot() });
     let since = world.now;
-    let pod = world.seen.pods.get_mut(&name("demo-1")).unwrap();
+    let pod = world.seen.pods.get_mut(&name("demo-0")).unwrap();
     pod.image_volume = Some(ImageVolume::Mounting(since));
     pod.mounting = Some(since);
     assert!(!waits(&world, "its volumes are not mounted"));
     world.now = since + Span::seconds(150);
-    assert!(waits(&world, "destination.pvc must be ReadOnlyMany or ReadWriteMany"));
+    assert!(waits(&world, "may hold the claim of destination.pvc"));
     let plan = quorate_planner::plan(&world.seen, world.now);
     assert!(
         plan.record.no_image_volume.is_none() && plan.effects.iter().all(|effect| effect.step() != Step::W3)
@@ -289,4 +291,75 @@ fn a_restore_goes_on_with_the_defaults_of_another_operator_and_is_given_up_for_a
     assert_eq!(world.plan().record.abandoned, None);
     "edited".clone_into(&mut world.seen.desired.pod.content);
     assert_eq!(world.plan().record.abandoned, Some(Abandoned::SpecEdited));
+}
+
+/// Revisions are raised by time, and what is recorded stays.
+#[test]
+fn o02_no_restore_begins_by_a_clock_that_differs_where_revisions_are_raised_by_it() {
+    let mut world = restoring(3, snapshot());
+    world.seen.clock_differs = Some(ClockDifference::Ahead(Span::seconds(86_400)));
+    let plan = world.plan();
+    let why = refusal(&plan).expect("it waits");
+    assert!(why.cause == RestoreCause::NotReady && why.message.contains("correct the clock"), "{why:?}");
+    assert!(plan.effects.is_empty() && plan.record.attempt == 0, "{:?}", plan.effects);
+    world.seen.clock_differs = None;
+    assert_eq!(until_pods(&mut world), [Boot::Restore; 3]);
+    // What is recorded is raised already, and what is not raised needs no clock.
+    world.seen.clock_differs = Some(ClockDifference::Ahead(Span::seconds(86_400)));
+    assert_eq!(refusal(&world.plan()), None);
+    let mut world = restoring(3, Restore { bump: 0, ..snapshot() });
+    world.seen.clock_differs = Some(ClockDifference::Ahead(Span::seconds(86_400)));
+    assert_eq!((refusal(&world.plan()), world.plan().record.attempt), (None, 1));
+}
+
+#[test]
+fn o03_another_size_is_no_reason_to_give_up_the_restore_of_one_member_from_a_claim() {
+    let mut world = restoring(3, Restore { url: "pvc://backups/1".to_owned(), ..snapshot() });
+    until_pods(&mut world);
+    world.resize(5);
+    assert_eq!(world.plan().record.abandoned, None);
+    "another agent image".clone_into(&mut world.seen.desired.pod.revision.0);
+    assert_eq!(world.plan().record.abandoned, None, "nor with the defaults of another operator");
+    world.settle();
+    assert_eq!((world.seen.record.attempt, world.voters().len()), (1, 5), "it grows to that size");
+    // Size zero stops what goes on, and with any other snapshot the set has the size of the spec.
+    let mut world = restoring(3, Restore { url: "pvc://backups/1".to_owned(), ..snapshot() });
+    until_pods(&mut world);
+    world.resize(0);
+    assert_eq!(world.plan().record.abandoned, Some(Abandoned::SpecEdited));
+    let mut world = restoring(3, snapshot());
+    until_pods(&mut world);
+    world.resize(5);
+    assert_eq!(world.plan().record.abandoned, Some(Abandoned::SpecEdited));
+}
+
+/// A claim is mounted on one node at a time, unless it says otherwise, and the disk behind it may be of one node.
+#[test]
+fn o03_one_member_is_restored_from_a_claim_and_the_others_join_it() {
+    let mut world = restoring(3, Restore { url: "pvc://backups/1".to_owned(), ..snapshot() });
+    assert_eq!(until_pods(&mut world), [Boot::Restore]);
+    assert_eq!(world.seen.record.members.keys().collect::<Vec<_>>(), [&name("demo-0")]);
+    let mut booted = Vec::new();
+    for _ in 0..200 {
+        let plan = world.plan();
+        if plan.is_settled() {
+            break;
+        }
+        booted.extend(boots(&plan));
+        world.carry_out(plan);
+    }
+    assert_eq!(booted, [Boot::Join, Boot::Join], "no other Pod mounts the claim");
+    assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2"]);
+    // An attempt that is given up begins again with one.
+    let mut world = restoring(3, Restore { url: "pvc://backups/1".to_owned(), ..snapshot() });
+    until_pods(&mut world);
+    "edited".clone_into(&mut world.seen.desired.pod.content);
+    for _ in 0..20 {
+        let plan = world.plan();
+        world.carry_out(plan);
+        if world.seen.record.attempt == 2 {
+            break;
+        }
+    }
+    assert_eq!((world.seen.record.attempt, until_pods(&mut world)), (2, vec![Boot::Restore]));
 }

@@ -3,7 +3,7 @@
 use crate::world::{QUOTA, World, name};
 use quorate_model::effect::Unsafe;
 use quorate_model::record::Defragmenting;
-use quorate_model::snapshot::{Alarm, AlarmKind, Database};
+use quorate_model::snapshot::{Alarm, AlarmKind, Database, DefragmentAttempt, Unready};
 use quorate_model::snapshot::{Threshold, Window};
 use quorate_model::target::PodRevision;
 use quorate_model::{Effect, EtcdCall, Instant, KubeEffect, MemberId, Plan, Span, Step, Waiting};
@@ -333,6 +333,28 @@ fn n3_a_member_that_is_silent_since_its_defragmentation_was_ordered_is_excused_a
     world.now = world.now + Span::seconds(901);
     world.observe();
     assert!(!world.seen.is_healthy(&name("demo-1"), world.now), "it does not come back");
+}
+
+#[test]
+fn t07_a_pod_that_is_not_ready_just_after_its_defragmentation_is_no_fault_to_tell_and_takes_redundancy() {
+    let mut world = World::running(3);
+    world.seen.budget_policy = quorate_model::snapshot::BudgetPolicy::None;
+    let demo = name("demo-1");
+    let told = |plan: &Plan| plan.waiting.iter().any(|wait| matches!(wait, Waiting::Sick(..)));
+    world.lose_readiness("demo-1", Unready::NoMore);
+    assert!(told(&world.plan()), "without a defragmentation it is one");
+    let attempt =
+        |world: &World, answered| DefragmentAttempt { member: demo.clone(), at: world.now, answered };
+    world.defragmentations = vec![attempt(&world, false)];
+    assert!(told(&world.plan()), "nobody knows that it is over");
+    world.defragmentations = vec![attempt(&world, true)];
+    assert!(!told(&world.plan()), "its probe lags behind");
+    assert!(!world.seen.is_healthy(&demo, world.now), "no gate excuses it");
+    let pod = world.seen.pods[&name("demo-2")].uid.clone();
+    let evict = Effect::kube(Step::U5, KubeEffect::EvictPod { member: name("demo-2"), pod });
+    assert!(judge(&mut world, &evict).is_err(), "it counts as lost");
+    world.now = world.now + Span::seconds(61);
+    assert!(told(&world.plan()), "its volume may hang after all");
 }
 
 #[test]

@@ -13,11 +13,12 @@ use quorate_model::effect::{Boot, DowngradeAction};
 use quorate_model::names::Uid;
 use quorate_model::quorum::has_quorum;
 use quorate_model::quorum_recovery::{ReadOnlyAnswer, ReadOnlyOrder, ReadOnlyPod};
-use quorate_model::record::Loss;
+use quorate_model::record::{Loss, QuarantineCause};
 use quorate_model::snapshot::{
-    Alarm, Answer, BackupState, Budget, BudgetPolicy, CLIENTS_LEAVE_WITHIN, COMPARED_WITHIN, Database,
-    DefaultsTurn, DefragmentAttempt, Etcd, Hashes, KeysHash, List, Listed, Maintenance, Pod, Presence, Proof,
-    Quarantine, ReplacementPolicy, StatusReply, TransferAttempt, Unready, Volume,
+    Alarm, Answer, BackupState, Budget, BudgetPolicy, CLIENTS_LEAVE_WITHIN, COMPARED_WITHIN, CommittedMark,
+    Database, DefaultsTurn, DefragmentAttempt, Etcd, Hashes, KeysHash, List, Listed, Maintenance, Pod,
+    Presence, Proof, Quarantine, ReplacementPolicy, Standstill, StatusReply, TransferAttempt, Unready,
+    Volume,
 };
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
@@ -45,12 +46,15 @@ pub struct World {
     pub serving_on: BTreeSet<MemberName>,
     /// What the members whose disks hang had applied before.
     pub hung: BTreeMap<MemberName, u64>,
+    /// Passes came before, so that what the leader had committed is known without a proof.
+    pub sees_commits: bool,
     /// Members that never take leadership over.
     pub never_lead: BTreeSet<MemberName>,
     /// The attempts to move leadership since the leader changed last.
     pub transfers: Vec<TransferAttempt>,
     /// As the pass remembers it from observation to observation.
     unhealthy_since: BTreeMap<MemberName, Instant>,
+    standstills: BTreeMap<MemberName, Standstill>,
     unsound_since: BTreeMap<MemberName, Instant>,
     unheard_since: BTreeMap<MemberName, Instant>,
     /// The alarms that every member reports.
@@ -129,7 +133,7 @@ impl World {
                 clock_differs: None,
                 claims_not_read: BTreeMap::new(),
                 restore: None,
-                order: None,
+                orders: Vec::new(),
                 recover_from: None,
                 last_nodes: BTreeMap::new(),
                 cluster: ClusterRef::new("default", "demo"),
@@ -143,6 +147,7 @@ impl World {
                 finalizer: false,
                 adopt: None,
                 adopt_copies: None,
+                adopt_copies_given: None,
                 restored_by: None,
                 record: Record::default(),
                 pods: BTreeMap::new(),
@@ -172,9 +177,11 @@ impl World {
             still_learners: BTreeSet::new(),
             serving_on: BTreeSet::new(),
             hung: BTreeMap::new(),
+            sees_commits: false,
             never_lead: BTreeSet::new(),
             transfers: Vec::new(),
             unhealthy_since: BTreeMap::new(),
+            standstills: BTreeMap::new(),
             unsound_since: BTreeMap::new(),
             cut_from_peers: BTreeSet::new(),
             unheard_since: BTreeMap::new(),
@@ -449,6 +456,9 @@ impl World {
             }
             _ => self.seen.etcd.list_failure = Some("no leader".to_owned()),
         }
+        if self.sees_commits && self.leader.is_some() {
+            self.seen.etcd.committed_before = Some(CommittedMark { at: self.now, index: self.committed });
+        }
         self.compare();
         self.remember();
     }
@@ -477,6 +487,14 @@ impl World {
         self.seen.etcd.hashes.clone_from(&self.hashes);
     }
 
+    /// As after a restart of the operator.
+    pub fn forget_what_passes_remember(&mut self) {
+        self.unhealthy_since.clear();
+        self.standstills.clear();
+        self.unsound_since.clear();
+        self.unheard_since.clear();
+    }
+
     fn remember(&mut self) {
         let (seen, now) = (&mut self.seen, self.now);
         let keep = |since: &mut BTreeMap<MemberName, Instant>, are: BTreeSet<MemberName>| {
@@ -490,6 +508,8 @@ impl World {
             keep(&mut self.unhealthy_since, unhealthy.cloned().collect());
             keep(&mut self.unsound_since, seen.unsound_though_ready(now));
         }
+        self.standstills = seen.standstills(&self.standstills, now);
+        seen.etcd.standstills.clone_from(&self.standstills);
         let is_voter = |name: &&MemberName| {
             let listed = seen.listed(&seen.record, name, now);
             let unheard = seen.status_of(name, now).is_none_or(|status| status.is_learner);
@@ -511,7 +531,7 @@ impl World {
         Uid::new(format!("{prefix}-{}", self.counter))
     }
 
-    fn apply(&mut self, effect: &Effect) {
+    pub fn apply(&mut self, effect: &Effect) {
         match effect {
             Effect::Kube { write, .. } => self.write(write),
             Effect::Etcd { call, .. } => self.call(call),
@@ -549,7 +569,9 @@ impl World {
                     labelled: true,
                     copied_by: None,
                     tls: None,
+                    version: None,
                     quarantine: None,
+                    gave_way: false,
                     bytes: self.seen.desired.storage.bytes,
                     trouble: None,
                     bound: true,
@@ -559,18 +581,20 @@ impl World {
                 };
                 assert!(self.seen.volumes.insert(member.clone(), volume).is_none());
             }
-            KubeEffect::AnnotateVolume { member, volume, cluster_id, member_id } => {
+            KubeEffect::AnnotateVolume { member, volume, cluster_id, member_id, version } => {
                 let uid = self.seen.uid.clone();
                 let annotated = self.seen.volumes.get_mut(member).expect("annotated volume exists");
                 assert_eq!(annotated.uid, *volume);
                 (annotated.cluster_id, annotated.member_id) = (Some(*cluster_id), Some(*member_id));
                 annotated.cluster_uid = Some(uid);
                 annotated.labelled = true;
+                annotated.version = version.or(annotated.version);
                 annotated.tls = self.seen.record.target.as_ref().map(|target| target.tls);
             }
             KubeEffect::QuarantineVolume { member, volume, since, why } => {
                 let kept = self.seen.volumes.get_mut(member).expect("quarantined volume exists");
                 assert_eq!(kept.uid, *volume);
+                kept.gave_way = *why == QuarantineCause::Superseded;
                 kept.quarantine = Some(Quarantine { since: Some(*since), why: why.to_string() });
             }
             KubeEffect::ExpandVolume { member, bytes, .. } => {
@@ -722,6 +746,7 @@ impl World {
             read_only: self.held(boot),
             restores: boot == Boot::Restore,
             restore_failure: None,
+            fetches: false,
             runs: !is_first,
             mounting: None,
             stops_by: None,

@@ -67,7 +67,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Agent(command) => {
             log(LogFormat::Text, "info");
             use_ring();
-            block_on(async { Ok(quorate_agent::run(command).await) })
+            block_on(async { Ok(Box::pin(quorate_agent::run(command)).await) })
         }
         // Enters its namespaces before any thread exists, so it makes its own runtime.
         #[cfg(feature = "playground")]

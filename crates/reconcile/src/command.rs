@@ -98,6 +98,8 @@ pub enum Task {
         /// Its name.
         name: String,
     },
+    /// Ask whether the Kubernetes API would admit a creation, without creating anything. Answered by [`Reply::DryRun`].
+    DryRun(Write),
     /// Send a write to the Kubernetes API, once. Answered by [`Reply::Written`].
     Write(Write),
     /// Create an EtcdBackup, once. Answered by [`Reply::BackupCreated`].
@@ -134,6 +136,8 @@ pub enum Reply {
     Site(Result<Site, String>),
     /// The EtcdBackup, `None` if it does not exist; or why it could not be read.
     Backup(Result<Option<Box<EtcdBackup>>, String>),
+    /// Whether it would be admitted.
+    DryRun(Result<(), WriteError>),
     /// The object as it is after the write; `None` if a delete left nothing.
     Written(Result<Option<Object>, WriteError>),
     /// Whether the EtcdBackup was created.
@@ -167,6 +171,7 @@ impl Task {
             | Self::Entry { .. }
             | Self::Site { .. }
             | Self::Backup { .. }
+            | Self::DryRun(_)
             | Self::Generate(_) => false,
         }
     }

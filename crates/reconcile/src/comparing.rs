@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use quorate_model::mutants::{Rule, is_broken};
 use quorate_model::record::Loss;
 use quorate_model::snapshot::{COMPARED_WITHIN, Hashes, KeysHash};
 use quorate_model::{Instant, MemberId, MemberName, Revision, Snapshot, Span, Uid};
@@ -330,7 +331,7 @@ impl Round {
             }
             self.asked.insert(member.clone(), now);
             tasks.push(Task::Hash { revision: self.revision_for(voter), member });
-            if !look.begins {
+            if !look.begins && !is_broken(Rule::PInTurn) {
                 break;
             }
         }

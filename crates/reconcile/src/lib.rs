@@ -6,10 +6,12 @@
 //! - [`Command`], [`Task`], [`Reply`]: what it asks of its driver, and the answers
 //! - [`Memory`]: what is kept from pass to pass, with the [`WriteCache`] that overlays the watches with the operator's own writes
 //! - [`WriteError`], [`CallError`]: the classes of replies of the Kubernetes API and of etcd
+//! - [`Clocks`]: whether the operator's clock agrees with the API server's
 //! - [`is_ours`]: which object with a name of the cluster belongs to it
 //! - [`member_to_ask`]: which member serves the member list
 
 mod calm;
+mod clocks;
 mod command;
 mod comparing;
 mod members;
@@ -23,6 +25,7 @@ mod recent;
 mod reply;
 mod write_cache;
 
+pub use clocks::{Clocks, Noted, OwnTime};
 pub use command::{Command, CommandId, Proved, Purpose, Reply, Task};
 pub use members::member_to_ask;
 pub use memory::Memory;

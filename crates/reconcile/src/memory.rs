@@ -72,11 +72,6 @@ impl Memory {
         self.defaults_turn = turn;
     }
 
-    /// How far the operator's clock is from the API server's, if it is too far, from the next pass on.
-    pub fn set_clock_difference(&mut self, differs: Option<ClockDifference>) {
-        self.clock_differs = differs;
-    }
-
     /// What status says about backups of the cluster, from the next pass on; `None` if no schedule names it.
     pub fn set_backup_health(&mut self, backups: Option<BackupHealth>) {
         self.backups = backups;

@@ -10,6 +10,7 @@ mod certificates;
 mod claims;
 mod observe;
 mod progress;
+mod rehearsal;
 mod unlabelled;
 mod write;
 
@@ -20,8 +21,9 @@ use quorate_api::status::EtcdClusterStatus;
 use quorate_api::{EtcdCluster, Explanation, Reason};
 use quorate_manifests::trouble::with_trouble;
 use quorate_manifests::{BackupHealth, Defaults, Invalid, NameConflict, Situation, status};
+use quorate_model::mutants::{Rule, is_broken};
 use quorate_model::snapshot::FRESH;
-use quorate_model::{ClusterRef, ClusterUid, Effect, Instant, Plan, Snapshot};
+use quorate_model::{ClockDifference, ClusterRef, ClusterUid, Effect, Instant, Plan, Snapshot};
 
 use crate::command::{Command, CommandId, Purpose, Reply};
 use crate::memory::Memory;
@@ -121,6 +123,23 @@ impl Pass {
     /// A pass that has not observed anything yet.
     pub fn new(at: ClusterRef, defaults: Arc<Defaults>, memory: &Memory, now: Instant) -> Self {
         Self(Stage::Observe(Box::new(Observing::new(at, defaults, memory, now))))
+    }
+
+    /// R23: how far the operator's clock is from the API server's now, if it is too far. It is to be told before the first command, and
+    /// before each reply, which comes with a time. A plan that was made when the clocks agreed is not carried out any further once they
+    /// differ, nor the other way round: the next pass plans anew.
+    pub fn see_clocks(&mut self, memory: &mut Memory, differs: Option<ClockDifference>) {
+        let has_begun = !matches!(&self.0, Stage::Observe(observing) if observing.observed().is_none());
+        if has_begun && is_broken(Rule::R23) {
+            return;
+        }
+        memory.clock_differs = differs;
+        match &mut self.0 {
+            Stage::Observe(observing) => observing.see_clocks(differs),
+            Stage::Act(acting) => acting.see_clocks(differs),
+            Stage::Ended(..) => {}
+        }
+        self.end_if_done();
     }
 
     /// The next command, if one can be issued before further replies arrive.
@@ -290,7 +309,8 @@ impl Planned {
             Some(before) => EtcdClusterStatus {
                 conditions: before.conditions.clone(),
                 phase: before.phase,
-                waiting_order: before.waiting_order.clone(),
+                summary: before.summary.clone(),
+                waiting_orders: before.waiting_orders.clone(),
                 ..status
             },
             None => status,

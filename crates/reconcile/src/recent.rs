@@ -3,10 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use quorate_api::condition::ConditionType;
+use quorate_api::status::EtcdClusterStatus;
 use quorate_model::names::Uid;
 use quorate_model::record::Stage;
 use quorate_model::snapshot::{
-    AlarmKind, DefragmentAttempt, EndedPods, Etcd, Pod, RAN_WELL_FOR, TransferAttempt,
+    AlarmKind, DefragmentAttempt, EndedPods, Etcd, Pod, RAN_WELL_FOR, Standstill, TransferAttempt,
 };
 use quorate_model::{EtcdCall, Instant, MemberId, MemberName, Snapshot, Span};
 
@@ -19,12 +22,19 @@ const ATTEMPT_COUNTS_FOR: Span = Span::seconds(3600);
 /// Longer than between two looks at a calm cluster (30 s) and their deadlines. What the second of them finds may have begun a moment ago.
 const LONGEST_CALM: Span = Span::seconds(40);
 
+/// How much of the time for which a voter was not healthy, by status, counts for an operator that has just started. Less than what gives a
+/// learner up (ten minutes): the voter may have been well while no operator looked, so this one must see it for a while, too.
+const COUNTS_FROM_BEFORE: Span = Span::seconds(540);
+
 /// What happened of late.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recent {
     /// In the order in which they were made.
     transfers: Vec<TransferAttempt>,
     unhealthy_since: BTreeMap<MemberName, Instant>,
+    /// What status said when this operator first saw the cluster was taken over.
+    goes_on: bool,
+    standstills: BTreeMap<MemberName, Standstill>,
     unsound_since: BTreeMap<MemberName, Instant>,
     unheard_since: BTreeMap<MemberName, Instant>,
     /// When the last list was read, or the last entry of the operator was committed.
@@ -71,6 +81,8 @@ impl Recent {
             keep_since(&mut self.unhealthy_since, &unhealthy.cloned().collect(), now);
             keep_since(&mut self.unsound_since, &snapshot.unsound_though_ready(now), now);
         }
+        self.standstills = snapshot.standstills(&self.standstills, now);
+        snapshot.etcd.standstills.clone_from(&self.standstills);
         snapshot.etcd.unsound_since.clone_from(&self.unsound_since);
         snapshot.etcd.unhealthy_since.clone_from(&self.unhealthy_since);
         keep_since(&mut self.unheard_since, &unheard_voters(snapshot, now), now);
@@ -91,6 +103,25 @@ impl Recent {
         snapshot.etcd.learner_progress = self.learner.as_ref().map(|(name, _, at)| (name.clone(), *at));
     }
 
+    /// This operator sees the cluster for the first time. Status says since when members are not healthy, so that one which is restarted again
+    /// and again comes to an end of its waits.
+    pub(crate) fn go_on_from(&mut self, status: Option<&EtcdClusterStatus>, now: Instant) {
+        if std::mem::replace(&mut self.goes_on, true) {
+            return;
+        }
+        // Without a quorum, and where nobody is to run, status has every voter as not healthy, and the time is of that.
+        let Some(served_since) = status.and_then(quorum_since) else { return };
+        let earliest = Instant(now.0.saturating_sub(i64::try_from(COUNTS_FROM_BEFORE.0).unwrap_or(i64::MAX)));
+        let earliest = earliest.max(served_since);
+        for member in status.iter().flat_map(|status| &status.members).filter(|member| !member.healthy) {
+            let Some(since) = &member.since else { continue };
+            let since = Instant(since.0.as_millisecond()).max(earliest);
+            if since <= now {
+                self.unhealthy_since.insert(MemberName::new(&*member.name), since);
+            }
+        }
+    }
+
     /// A quorum stored an entry.
     pub(crate) fn quorum_served(&mut self, now: Instant) {
         self.quorum_at = Some(now);
@@ -99,6 +130,7 @@ impl Recent {
     /// Every wait begins again.
     fn begin_anew(&mut self) {
         self.unhealthy_since.clear();
+        self.standstills.clear();
         self.unheard_since.clear();
         (self.quorum_at, self.listed_at, self.no_list_since, self.unserved_since) = (None, None, None, None);
         self.learner = None;
@@ -203,6 +235,13 @@ impl Recent {
     }
 }
 
+/// Since when a quorum answers, by status, if one does.
+fn quorum_since(status: &EtcdClusterStatus) -> Option<Instant> {
+    let is_it = |one: &&Condition| one.type_ == ConditionType::QuorumAvailable.as_str();
+    let condition = status.conditions.iter().find(is_it).filter(|one| one.status == "True")?;
+    Some(Instant(condition.last_transition_time.0.as_millisecond()))
+}
+
 /// The joining members that the list has as voters and that do not answer.
 fn unheard_voters(snapshot: &Snapshot, now: Instant) -> BTreeSet<MemberName> {
     let record = &snapshot.record;
@@ -304,6 +343,65 @@ mod tests {
         assert_eq!(see("d", false, 100), Some((3, 50)));
         assert_eq!(see("d", false, 281), None, "it has run well");
         assert_eq!(see("d", true, 300), Some((1, 300)));
+    }
+
+    #[test]
+    fn m25_a_voter_that_is_not_healthy_goes_on_being_so_for_an_operator_that_starts_again() {
+        const PHASE_SINCE: &str = "2026-10-03T12:00:00.000000Z";
+        let time = |text: &str| -> k8s_openapi::apimachinery::pkg::apis::meta::v1::Time {
+            serde_json::from_value(serde_json::json!(text)).unwrap()
+        };
+        let now = Instant(time("2026-10-03T12:10:00Z").0.as_millisecond());
+        let quorum = |status: &str, since: &str| {
+            serde_json::json!({
+                "type": "QuorumAvailable", "status": status, "lastTransitionTime": since, "reason": "x", "message": "",
+            })
+        };
+        let begun = |since: &str, quorum_since: &str| {
+            let members = serde_json::json!([
+                {"name": "demo-0", "phase": "Voter", "phaseSince": PHASE_SINCE, "healthy": true, "since": since},
+                {"name": "demo-1", "phase": "Voter", "phaseSince": PHASE_SINCE, "healthy": false, "since": since},
+            ]);
+            let status =
+                serde_json::json!({"members": members, "conditions": [quorum("True", quorum_since)]});
+            let status: EtcdClusterStatus = serde_json::from_value(status).unwrap();
+            let mut recent = Recent::default();
+            recent.go_on_from(Some(&status), now);
+            recent
+        };
+        let demo = MemberName::new("demo-1");
+        let a_minute_ago = "2026-10-03T12:09:00Z";
+        let since = begun(a_minute_ago, PHASE_SINCE).unhealthy_since;
+        assert_eq!(since, BTreeMap::from([(demo.clone(), Instant(now.0 - 60_000))]));
+        let long = begun("2026-10-02T12:10:00Z", "2026-10-02T12:00:00Z");
+        assert_eq!(
+            long.unhealthy_since[&demo],
+            Instant(now.0 - 540_000),
+            "this operator sees it for a minute, too"
+        );
+        assert!(
+            begun("2026-10-03T12:11:00Z", PHASE_SINCE).unhealthy_since.is_empty(),
+            "the clock was set back"
+        );
+        // It is counted from when there was a quorum again, and without one not at all.
+        let half = begun(a_minute_ago, "2026-10-03T12:09:30Z").unhealthy_since;
+        assert_eq!(half, BTreeMap::from([(demo.clone(), Instant(now.0 - 30_000))]));
+        for conditions in [serde_json::json!([]), serde_json::json!([quorum("False", PHASE_SINCE)])] {
+            let members = serde_json::json!([
+                {"name": "demo-1", "phase": "Voter", "phaseSince": PHASE_SINCE, "healthy": false, "since": a_minute_ago},
+            ]);
+            let status = serde_json::json!({"members": members, "conditions": conditions});
+            let mut recent = Recent::default();
+            recent.go_on_from(Some(&serde_json::from_value(status).unwrap()), now);
+            assert!(recent.unhealthy_since.is_empty(), "{conditions}");
+        }
+        let mut later = Recent::default();
+        later.go_on_from(None, now);
+        let status = serde_json::json!({"conditions": [quorum("True", PHASE_SINCE)], "members": [
+            {"name": "demo-1", "phase": "Voter", "phaseSince": PHASE_SINCE, "healthy": false, "since": a_minute_ago},
+        ]});
+        later.go_on_from(Some(&serde_json::from_value(status).unwrap()), now);
+        assert!(later.unhealthy_since.is_empty(), "only what it finds at first");
     }
 
     #[test]

@@ -6,7 +6,9 @@ use driver::{Driver, OTHER_UID, OWN_UID, cluster, cluster_with, owned_by, parsed
 use quorate_api::Reason;
 use quorate_manifests::{Act, Kind, Write};
 use quorate_model::effect::{Boot, EtcdCall, KubeEffect};
-use quorate_model::{Effect, Fingerprint, Leaf, MemberId, MemberName, PeerUrl, Refusal, Span, Step, Uid};
+use quorate_model::{
+    ClockDifference, Effect, Fingerprint, Leaf, MemberId, MemberName, PeerUrl, Refusal, Span, Step, Uid,
+};
 use quorate_reconcile::{
     CallError, Command, Event, Object, PassEnd, Purpose, Reply, Retry, Stop, Task, UNCONFIRMED_AFTER,
     WriteError,
@@ -487,4 +489,59 @@ fn m01_no_pod_is_ended_while_its_claim_cannot_be_read_from_the_api_server() {
     assert!(
         !driver.effects().iter().any(|effect| matches!(effect.as_kube(), Some(KubeEffect::DeletePod { .. })))
     );
+}
+
+const AHEAD: Option<ClockDifference> = Some(ClockDifference::Ahead(Span::seconds(7200)));
+
+#[test]
+fn m58_once_a_reply_shows_that_the_clock_is_wrong_nothing_more_of_the_plan_is_begun() {
+    let mut driver = Driver::planning(vec![volume(0), create_authority()]);
+    let record = driver.only();
+    driver.sees_clocks(AHEAD);
+    let stored = driver.stored(&record, 8);
+    driver.writes(&record, Ok(Some(stored)));
+    assert_eq!(driver.next(), None);
+    assert_eq!(*driver.end(), stopped(Retry::Now), "the next pass plans by what is known now");
+
+    let mut driver = Driver::acting(vec![volume(0), volume(1), create_authority()]);
+    let volumes = driver.all();
+    assert_eq!(volumes.len(), 2, "they are created in parallel");
+    driver.sees_clocks(AHEAD);
+    assert_eq!(driver.next(), None);
+    for created in &volumes {
+        driver.writes(created, Ok(None));
+    }
+    assert_eq!(driver.next(), None, "not the authority");
+    assert!(matches!(driver.end(), PassEnd::Stopped(_)));
+}
+
+#[test]
+fn m58_a_certificate_that_was_generated_is_not_stored_once_the_clock_is_known_to_be_wrong() {
+    let mut driver = Driver::acting(vec![create_authority()]);
+    let generate = driver.only();
+    driver.sees_clocks(AHEAD);
+    driver.replies(&generate, driver::keys());
+    assert_eq!(driver.next(), None);
+    assert_eq!(*driver.end(), stopped(Retry::Now));
+}
+
+#[test]
+fn m58_a_clock_that_is_right_again_takes_up_no_plan_of_which_something_was_left_out() {
+    let mut driver = Driver::acting(vec![volume(0), create_authority()]);
+    let created = driver.only();
+    driver.sees_clocks(AHEAD);
+    driver.sees_clocks(None);
+    driver.writes(&created, Ok(None));
+    assert_eq!(driver.next(), None);
+    assert_eq!(*driver.end(), stopped(Retry::Now));
+}
+
+#[test]
+fn m58_a_clock_that_was_wrong_when_the_pass_planned_and_still_is_ends_no_pass() {
+    let mut driver = Driver::with_clock(AHEAD, vec![peer_service()]);
+    driver.record();
+    driver.sees_clocks(Some(ClockDifference::Behind(Span::seconds(600))));
+    let service = driver.only();
+    driver.writes(&service, Ok(None));
+    assert_eq!(*driver.end(), PassEnd::Done);
 }

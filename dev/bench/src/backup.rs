@@ -2,6 +2,7 @@
 //!
 //! - `rounds`: back up, wreck, restore, again and again
 //! - `stream`: a snapshot into a store, against `etcdctl` and the AWS CLI
+//! - `limit`: writes beside a snapshot that is read with a limit, against `etcdctl` with the same one
 //! - `restore`: a snapshot to three voters, against a download and `etcdutl` by hand
 //! - `delay`: how long a write waits until it is in a store
 //! - `by_hand`: the programs of a person; `latency`: the writers beside a measurement
@@ -9,6 +10,7 @@
 mod by_hand;
 mod delay;
 mod latency;
+mod limit;
 mod restore;
 mod rounds;
 mod stream;
@@ -40,6 +42,8 @@ pub enum Backup {
     Rounds(rounds::Rounds),
     /// A snapshot into S3, by the agent and by etcdctl and the AWS CLI, in turns and under writes
     Stream(stream::Stream),
+    /// A snapshot with a limit, by the agent and by etcdctl, in turns and under writes
+    Limit(limit::Limit),
     /// A snapshot in S3 to three healthy voters, by the operator and by hand, in turns
     Restore(restore::Restore),
     /// With the shortest schedule: how long after a write it is in S3
@@ -51,6 +55,7 @@ pub async fn run(backup: &Backup) -> Result<()> {
     match backup {
         Backup::Rounds(args) => rounds::run(args).await,
         Backup::Stream(args) => stream::run(args).await,
+        Backup::Limit(args) => limit::run(args).await,
         Backup::Restore(args) => restore::run(args).await,
         Backup::Delay(args) => delay::run(args).await,
     }

@@ -30,7 +30,7 @@ pub async fn run(args: &Create) -> Result<()> {
         async |tls, run| {
             let base = by_hand::create(args.etcd, tls).await?;
             let name = format!("bench-{}-{run}", word(tls));
-            let took = clusters.create(&name, desired(tls)).await?;
+            let took = Box::pin(clusters.create(&name, desired(tls))).await?;
             clusters.delete(&name).await?;
             Ok([base, took.ready])
         },
@@ -41,7 +41,7 @@ pub async fn run(args: &Create) -> Result<()> {
     }
     let tls = args.tls.modes().contains(&true);
     for n in 0..IDLE_CLUSTERS {
-        clusters.create(&format!("idle-{n}"), desired(tls)).await?;
+        Box::pin(clusters.create(&format!("idle-{n}"), desired(tls))).await?;
     }
     println!("\nidle: {IDLE_CLUSTERS} clusters of three members, TLS {}, {} s", word(tls), args.idle);
     idle::measure(&playground, IDLE_CLUSTERS, Duration::from_secs(args.idle)).await

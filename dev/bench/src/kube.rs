@@ -68,7 +68,7 @@ async fn by_hand(rig: &Rig, version: &str, tls: bool, manner: Manner) -> Result<
 async fn by_operator(rig: &Rig, version: &str, tls: bool) -> Result<Took> {
     let namespace = Namespace::create(rig).await?;
     let clusters = Clusters::new(namespace.client(), PATIENCE);
-    let took = clusters.create("bench", Desired { size: 3, version, tls }).await?;
+    let took = Box::pin(clusters.create("bench", Desired { size: 3, version, tls })).await?;
     namespace.clear().await?;
     Ok(took)
 }

@@ -194,6 +194,8 @@ impl<'a> Node<'a> {
                 "imagefs.available": "1%",
             },
             "nodeStatusUpdateFrequency": "5s", "nodeLeaseDurationSeconds": 20,
+            // Tests kill the one operator of all tests: by default the fourth time it is away for 40 s, and all of them wait.
+            "crashLoopBackOff": {"maxContainerRestartPeriod": "5s"},
             "podLogsDir": self.data("pod-logs"), "volumePluginDir": self.data("volume-plugins"),
         })
     }

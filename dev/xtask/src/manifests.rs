@@ -1,6 +1,6 @@
 //! `cargo xtask manifests`: the plain manifests, rendered from the chart, so that there is one source.
 //!
-//! The chart has a copy of the CRDs, because Helm reads nothing outside of a chart.
+//! The chart has copies of the CRDs and of the files in monitoring/, because Helm reads nothing outside of a chart.
 
 mod judge;
 
@@ -22,6 +22,11 @@ const CHART_CRDS: &str = "charts/quorate/files/crd";
 
 /// Where the CRDs are.
 const CRDS: &str = "config/crd";
+
+/// Files for Prometheus and Grafana, and where the chart's copies of them are.
+const MONITORING: &str = "monitoring";
+const MONITORING_FILES: [&str; 3] = ["rules.yaml", "members.txt", "dashboard.json"];
+const CHART_MONITORING: &str = "charts/quorate/files/monitoring";
 
 /// What is rendered.
 pub const PLAIN: &str = "config/install/quorate.yaml";
@@ -46,9 +51,14 @@ metadata:
 ";
 
 /// Values with which the chart is checked, besides its defaults.
-const VARIANTS: [&[&str]; 3] = [
+const VARIANTS: [&[&str]; 4] = [
     &["namespaces={one,two}"],
     &["networkPolicy.enabled=true", "metrics.serviceMonitor.enabled=true", "imageRegistry=example/etcd"],
+    &[
+        "monitoring.rules.enabled=true",
+        "monitoring.members.enabled=true",
+        "monitoring.dashboard.enabled=true",
+    ],
     &["replicas=1", "metrics.enabled=false", "image.repository=example/quorate", "image.digest=sha256:0"],
 ];
 
@@ -117,10 +127,13 @@ fn desired(helm: &Path) -> Result<BTreeMap<PathBuf, String>> {
         let name = file.file_name().expect("files have names");
         files.insert(Path::new(CHART_CRDS).join(name), repo::read(&file)?);
     }
-    // Read from the chart's copy, so that comes first.
+    for name in MONITORING_FILES {
+        files.insert(Path::new(CHART_MONITORING).join(name), repo::read(&Path::new(MONITORING).join(name))?);
+    }
+    // Read from the chart's copies, so these come first.
     for (file, text) in &files {
         if repo::read(file).ok().as_ref() != Some(text) {
-            fs::create_dir_all(repo::root().join(CHART_CRDS))?;
+            fs::create_dir_all(repo::root().join(file).parent().expect("it lies in a folder"))?;
             fs::write(repo::root().join(file), text)?;
         }
     }
@@ -244,6 +257,14 @@ mod tests {
         assert_eq!(names(CHART_CRDS), names(CRDS));
         for (copy, original) in repo_files(CHART_CRDS).unwrap().iter().zip(repo_files(CRDS).unwrap()) {
             assert!(repo::read(copy).unwrap() == repo::read(&original).unwrap(), "{}", copy.display());
+        }
+    }
+
+    #[test]
+    fn the_charts_copies_for_monitoring_are_the_files() {
+        for name in MONITORING_FILES {
+            let of = |folder: &str| repo::read(&Path::new(folder).join(name)).unwrap();
+            assert!(of(CHART_MONITORING) == of(MONITORING), "{name}: run `cargo xtask manifests`");
         }
     }
 

@@ -34,6 +34,7 @@ use clap::Args;
 use beside::{Beside, Lane};
 use built::Built;
 use report::Report;
+pub use report::Skipped;
 use tiers::Tier;
 use times::Times;
 use usage::Usage;

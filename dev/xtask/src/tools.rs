@@ -2,12 +2,13 @@
 //!
 //! Each folder of `tools/` is a Go module that pins one version by its `tool` lines. A file beside each binary records what it
 //! was built from, so that a second call has nothing to do. A second clone takes the binaries from the per-user cache. Azurite is a
-//! package of npm.
+//! package of npm, and promtool is of Debian's package.
 
 mod debian;
 pub mod helpers;
 mod module;
 mod npm;
+pub mod promtool;
 
 use std::fs;
 
@@ -27,7 +28,7 @@ const AZURITE: &str = "azurite";
 /// What can be asked for.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Set {
-    /// etcd, etcdctl and etcdutl 3.5, 3.6 and 3.7, and porcupine, which judges what they answered
+    /// etcd, etcdctl and etcdutl 3.5, 3.6 and 3.7; porcupine, which judges what they answered; and kstatus, which judges statuses
     Etcd,
     /// Kubernetes with its nodes' programs, CoreDNS and Helm
     Kubernetes,
@@ -35,6 +36,8 @@ pub enum Set {
     S3,
     /// Azurite, an emulator of Azure Blob Storage, for `cargo xtask test --full`; needs npm
     Azure,
+    /// promtool, which tests the rules of monitoring/; of Debian's package, unless it is on the PATH
+    Monitoring,
     /// Cargo's helpers: cargo-nextest, cargo-deny and cargo-machete, as Cargo builds them
     Cargo,
 }
@@ -50,10 +53,11 @@ pub fn run(set: Set, minor: Option<&str>) -> Result<()> {
     }
     if build(set)? == 0 {
         match set {
-            Set::Etcd => println!("etcd 3.5, 3.6 and 3.7 and porcupine are in {}", bin()),
+            Set::Etcd => println!("etcd 3.5, 3.6 and 3.7, porcupine and kstatus are in {}", bin()),
             Set::Kubernetes => println!("Kubernetes, containerd, CoreDNS and Helm are in {}", bin()),
             Set::S3 => println!("versitygw is in {}", bin()),
             Set::Azure => println!("Azurite is in the folder of tools"),
+            Set::Monitoring => println!("promtool is in the cache or on the PATH"),
             Set::Cargo => println!("cargo-nextest, cargo-deny and cargo-machete are in the cache"),
         }
     }
@@ -86,6 +90,7 @@ pub fn build(set: Set) -> Result<usize> {
         Set::Etcd => {
             let mut builds = MINORS.map(Build::etcd).into_iter().collect::<Result<Vec<_>>>()?;
             builds.push(Build::porcupine()?);
+            builds.push(Build::kstatus()?);
             build_all(&builds)
         }
         Set::Kubernetes => {
@@ -94,6 +99,7 @@ pub fn build(set: Set) -> Result<usize> {
         }
         Set::S3 => build_all(&[Build::s3()?]),
         Set::Azure => npm::install(AZURITE),
+        Set::Monitoring => promtool::install(),
         Set::Cargo => helpers::build(),
     }
 }
@@ -129,6 +135,11 @@ impl Build {
     /// The judge of histories.
     fn porcupine() -> Result<Self> {
         Ok(Self::of("porcupine", "a few seconds", vec![porcupine()?]))
+    }
+
+    /// The judge of statuses.
+    fn kstatus() -> Result<Self> {
+        Ok(Self::of("kstatus", "under a minute on two cores", vec![kstatus()?]))
     }
 
     fn kubernetes() -> Result<Self> {
@@ -237,6 +248,11 @@ fn porcupine() -> Result<Module> {
     Module::read("porcupine", vec![Program::of("porcupine", ".")])
 }
 
+/// A program of this repository around the library kstatus, and around scripts for Argo CD.
+fn kstatus() -> Result<Module> {
+    Module::read("kstatus", vec![Program::of("kstatus", ".")])
+}
+
 /// An S3 server that keeps buckets as directories.
 fn versitygw() -> Result<Module> {
     const NAME: &str = "versitygw";
@@ -257,7 +273,7 @@ mod tests {
 
     #[test]
     fn every_module_pins_the_programs_that_are_built_from_it() {
-        let others = [kubernetes(), containerd(), pause(), versitygw(), porcupine()];
+        let others = [kubernetes(), containerd(), pause(), versitygw(), porcupine(), kstatus()];
         let modules = MINORS.into_iter().map(etcd).chain(others);
         for module in modules {
             module.unwrap().check_pins().unwrap();

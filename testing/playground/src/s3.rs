@@ -1,5 +1,5 @@
-//! An S3 server beside the playground: versitygw, on an address that Pods and this machine reach. Its buckets are directories in the
-//! playground's directory, and its keys are in a Secret, so that both are the same after the next start.
+//! An S3 server beside the playground: versitygw, over TLS, on an address that Pods and this machine reach. Its buckets are directories in
+//! the playground's directory, and its keys and its authority are in a Secret, so that they are the same after the next start.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -9,16 +9,19 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
+use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use serde_json::json;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::home::Home;
+use crate::home::{Home, write_atomically};
 use crate::ledger::Ledger;
 use crate::process::{Launcher, Process};
 use crate::programs;
@@ -29,10 +32,13 @@ use crate::supervisor;
 const NAME: &str = "versitygw";
 /// The bucket that is made.
 const BUCKET: &str = "backups";
-/// The Secret with its keys, in the namespace `default`.
+/// The Secret with its keys and its authority, in the namespace `default`.
 const SECRET: &str = "s3-credentials";
 /// The annotation of the Secret with the URL of the server.
 const ENDPOINT: &str = "playground.operator.etcd.io/s3-endpoint";
+/// Its certificate, and the key of that, in its directory.
+const CERTIFICATE: &str = "server.crt";
+const KEY: &str = "server.key";
 /// Its port.
 const PORT: u16 = 9000;
 /// How long it may take to start.
@@ -86,8 +92,9 @@ impl Server {
         stop: &CancellationToken,
     ) -> Result<Store> {
         let address = SocketAddr::from((ledger.store_address(), PORT));
-        let endpoint = format!("http://{address}");
-        let keys = keys(client, &endpoint).await.context("cannot create the Secret of the S3 server")?;
+        let endpoint = format!("https://{address}");
+        let ca = self.certify(address).context("cannot create the certificate of the S3 server")?;
+        let keys = keys(client, &endpoint, &ca).await.context("cannot create the Secret of the S3 server")?;
         for directory in [self.buckets().join(BUCKET), self.records()] {
             fs::create_dir_all(&directory)
                 .with_context(|| format!("cannot create {}", directory.display()))?;
@@ -126,6 +133,10 @@ impl Server {
             "--port".to_owned(),
             address.to_string(),
             "--quiet".to_owned(),
+            "--cert".to_owned(),
+            shown(self.home.s3().join(CERTIFICATE)),
+            "--key".to_owned(),
+            shown(self.home.s3().join(KEY)),
             "posix".to_owned(),
             // Not in attributes of files, which some file systems do not have.
             "--sidecar".to_owned(),
@@ -146,6 +157,30 @@ impl Server {
         self.launcher.spawn(NAME, spec, log.into())
     }
 
+    /// Writes a certificate for this address, and returns its authority, which stays the same.
+    fn certify(&self, address: SocketAddr) -> Result<String> {
+        let file = |name: &str| self.home.s3().join(name);
+        fs::create_dir_all(self.home.s3())?;
+        let [ca_file, ca_key_file] = ["ca.crt", "ca.key"].map(file);
+        if !ca_file.exists() || !ca_key_file.exists() {
+            let mut ca = CertificateParams::default();
+            ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            ca.distinguished_name.push(DnType::CommonName, "S3 of the playground");
+            let key = KeyPair::generate()?;
+            write_atomically(&ca_key_file, key.serialize_pem().as_bytes())?;
+            write_atomically(&ca_file, ca.self_signed(&key)?.pem().as_bytes())?;
+        }
+        let ca = fs::read_to_string(&ca_file)?;
+        let issuer = Issuer::from_ca_cert_pem(&ca, KeyPair::from_pem(&fs::read_to_string(&ca_key_file)?)?)?;
+        let mut server = CertificateParams::new([address.ip().to_string()])?;
+        server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let key = KeyPair::generate()?;
+        let certificate = server.signed_by(&key, &issuer)?;
+        write_atomically(&file(KEY), key.serialize_pem().as_bytes())?;
+        write_atomically(&file(CERTIFICATE), certificate.pem().as_bytes())?;
+        Ok(ca)
+    }
+
     fn buckets(&self) -> PathBuf {
         self.home.s3().join("buckets")
     }
@@ -163,12 +198,13 @@ impl fmt::Display for Store {
         writeln!(out, "    s3:")?;
         writeln!(out, "      bucket: {BUCKET}")?;
         writeln!(out, "      endpoint: {endpoint}")?;
-        writeln!(out, "      credentialsSecret: {{name: {SECRET}}}")
+        writeln!(out, "      credentialsSecret: {{name: {SECRET}}}")?;
+        writeln!(out, "      caSecret: {{name: {SECRET}}}")
     }
 }
 
-/// The keys in the Secret. Without it, new ones.
-async fn keys(client: &Client, endpoint: &str) -> Result<Keys> {
+/// The keys in the Secret. Without it, new ones. It gets this authority in any case.
+async fn keys(client: &Client, endpoint: &str, ca: &str) -> Result<Keys> {
     let secrets = secrets(client);
     if let Some(secret) = secrets.get_opt(SECRET).await? {
         let value = |key: &str| {
@@ -177,14 +213,14 @@ async fn keys(client: &Client, endpoint: &str) -> Result<Keys> {
             Ok::<_, anyhow::Error>(String::from_utf8(bytes.0.clone())?)
         };
         let keys = Keys { id: value("AWS_ACCESS_KEY_ID")?, secret: value("AWS_SECRET_ACCESS_KEY")? };
-        let patch = json!({"metadata": {"annotations": {ENDPOINT: endpoint}}});
+        let patch = json!({"metadata": {"annotations": {ENDPOINT: endpoint}}, "data": {"ca.crt": STANDARD.encode(ca)}});
         secrets.patch(SECRET, &PatchParams::default(), &Patch::Merge(patch)).await?;
         return Ok(keys);
     }
     let keys = Keys { id: format!("playground{}", random()?), secret: random()? + &random()? };
     let secret = json!({
         "metadata": {"name": SECRET, "annotations": {ENDPOINT: endpoint}},
-        "stringData": {"AWS_ACCESS_KEY_ID": keys.id, "AWS_SECRET_ACCESS_KEY": keys.secret},
+        "stringData": {"AWS_ACCESS_KEY_ID": keys.id, "AWS_SECRET_ACCESS_KEY": keys.secret, "ca.crt": ca},
     });
     secrets.create(&PostParams::default(), &serde_json::from_value(secret)?).await?;
     Ok(keys)

@@ -2,7 +2,8 @@
 
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, PostParams};
+use kube::ResourceExt;
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::{NamespaceClient, until};
@@ -51,6 +52,34 @@ impl NamespaceClient {
         });
         self.schedules().create(&PostParams::default(), &serde_json::from_value(object)?).await?;
         Ok(())
+    }
+
+    /// Orders a backup of a schedule now, by a word that was not used before; returns its name.
+    pub async fn back_up_now(&self, schedule: &str, word: &str) -> Result<String> {
+        let order = Patch::Merge(json!({"metadata": {"annotations": {"operator.etcd.io/backup-now": word}}}));
+        self.schedules().patch(schedule, &PatchParams::default(), &order).await?;
+        let mut name = None;
+        until(&format!("{schedule} has spent the word {word}"), async || {
+            let status = self.schedules().get(schedule).await?.data["status"].clone();
+            let mut spent = status["orders"].as_array().into_iter().flatten();
+            let order = spent.find(|order| order["word"] == word);
+            name = order.and_then(|order| order["backup"].as_str()).map(str::to_owned);
+            Ok(if name.is_some() { Ok(()) } else { Err(status.to_string()) })
+        })
+        .await?;
+        name.context("the order has a backup")
+    }
+
+    /// The name of an EtcdBackup, as soon as there is one.
+    pub async fn one_backup(&self) -> Result<String> {
+        let mut name = None;
+        until("there is an EtcdBackup", async || {
+            let backups = self.backups().list(&ListParams::default()).await?.items;
+            name = backups.first().map(ResourceExt::name_any);
+            Ok(if name.is_some() { Ok(()) } else { Err("none".to_owned()) })
+        })
+        .await?;
+        name.context("an EtcdBackup has a name")
     }
 
     /// `kubectl delete etcdbackupschedule`.
@@ -109,12 +138,35 @@ impl NamespaceClient {
 
     /// Orders to replace the data of a cluster, which has this ID, by those of a backup.
     pub async fn restore_in_place(&self, name: &str, cluster: &str, id: &str, backup: &str) -> Result<()> {
+        self.restore_in_place_from(name, cluster, id, &json!({"backupRef": {"name": backup}})).await
+    }
+
+    /// The same, by those of a snapshot as `bootstrap.restore` has it.
+    pub async fn restore_in_place_from(
+        &self,
+        name: &str,
+        cluster: &str,
+        id: &str,
+        snapshot: &Value,
+    ) -> Result<()> {
+        let spec = json!({"clusterName": cluster, "clusterID": id, "snapshot": snapshot});
+        self.restore_in_place_with(name, spec).await
+    }
+
+    /// Orders to replace the data of a cluster with this spec.
+    pub async fn restore_in_place_with(&self, name: &str, spec: Value) -> Result<()> {
         let object = json!({
             "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdRestore",
-            "metadata": {"name": name},
-            "spec": {"clusterName": cluster, "clusterID": id, "snapshot": {"backupRef": {"name": backup}}},
+            "metadata": {"name": name}, "spec": spec,
         });
         self.restores().create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+        Ok(())
+    }
+
+    /// `kubectl delete etcdrestore`
+    #[expect(clippy::disallowed_methods, reason = "the test is the user who deletes")]
+    pub async fn delete_restore(&self, name: &str) -> Result<()> {
+        self.restores().delete(name, &DeleteParams::default()).await?;
         Ok(())
     }
 

@@ -114,7 +114,7 @@ macro_rules! backup {
         $crate::behaviours! { backup in $world;
             a_backup_under_writes_is_restored_into_a_new_cluster_with_every_write_up_to_its_revision
             a_lost_cluster_is_restored_under_its_own_name_and_pods_that_die_meanwhile_restore_again
-            a_running_cluster_goes_back_to_a_snapshot_in_place_though_the_operator_is_killed_on_the_way
+            o03_in_place_from_a_claim_of_one_node_members_are_on_three_though_the_operator_is_killed
             a_backup_that_cannot_be_made_says_why_and_leaves_nothing_that_looks_whole
             without_a_quorum_a_backup_waits_unless_it_is_ordered_from_what_one_member_has
             a_cluster_reports_whether_its_schedules_back_it_up

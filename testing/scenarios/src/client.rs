@@ -1,6 +1,6 @@
 //! What a user can see and do, through the Kubernetes API and through etcd.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -57,7 +57,8 @@ impl NamespaceClient {
             "metadata": {"name": name}, "spec": spec,
         });
         let cluster = serde_json::from_value(object)?;
-        Ok(self.clusters().create(&PostParams::default(), &cluster).await?)
+        // An EtcdCluster is large, and so is every future that holds one.
+        Ok(Box::pin(self.clusters().create(&PostParams::default(), &cluster)).await?)
     }
 
     /// A merge patch, as `kubectl patch --type merge` sends it.
@@ -102,6 +103,12 @@ impl NamespaceClient {
     pub async fn pods_of(&self, cluster: &str) -> Result<Vec<Pod>> {
         let of = ListParams::default().labels(&format!("operator.etcd.io/cluster={cluster}"));
         Ok(self.pods().list(&of).await?.items)
+    }
+
+    /// The nodes that its Pods are on.
+    pub async fn nodes_of(&self, cluster: &str) -> Result<BTreeSet<String>> {
+        let pods = self.pods_of(cluster).await?;
+        Ok(pods.into_iter().filter_map(|pod| pod.spec?.node_name).collect())
     }
 
     /// The claims of a cluster, of every incarnation.

@@ -5,7 +5,7 @@
 //! - [`NamespaceClient`]: what a user can see and do through the API and through etcd, the same in every world
 //! - [`Playground`], [`Kubernetes`]: the worlds
 //! - [`operator`], [`rig`]: what only a real Kubernetes has: the operator's own Pods, the machine's programs and nodes
-//! - [`backups`]: how a user orders backups and restores
+//! - [`backups`]: how a user orders backups and restores; [`rounds`]: backed up, wrecked, restored, again and again
 //! - [`S3Server`]: a store for backups
 //! - [`Writer`]: eight clients that write all the time, and watches; at the end every acknowledged write must be readable
 //! - [`history`]: what a few more clients called and were answered; it must be linearizable
@@ -27,6 +27,7 @@ pub mod operator;
 mod page;
 mod playground;
 pub mod rig;
+pub mod rounds;
 mod s3;
 mod session;
 mod shell;
@@ -65,7 +66,7 @@ pub fn version() -> String {
 }
 
 /// A program of others that `cargo xtask tools SET` builds.
-fn tool(name: &str, set: &str) -> Result<PathBuf> {
+pub fn tool(name: &str, set: &str) -> Result<PathBuf> {
     let built = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/bin");
     let directory = std::env::var_os("QUORATE_ETCD_BIN_DIR").map_or_else(built, PathBuf::from);
     let program = directory.join(name);

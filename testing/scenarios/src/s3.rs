@@ -8,15 +8,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use kube::config::Kubeconfig;
+use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use serde_json::{Value, json};
 
 /// How long it may take to start.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A server with one bucket. Keys are checked: a wrong one is refused.
+/// A server with one bucket, over TLS, with a certificate of an authority of its own. Keys are checked: a wrong one is refused.
 pub struct S3Server {
     process: Child,
     directory: tempfile::TempDir,
     address: SocketAddr,
+    ca: String,
 }
 
 impl S3Server {
@@ -60,23 +63,46 @@ impl S3Server {
         let free = TcpListener::bind((address, 0)).with_context(|| format!("cannot listen on {address}"))?;
         let address = free.local_addr()?;
         drop(free);
+        let ca = certify(address.ip(), directory.path())?;
         let log = File::create(directory.path().join("log"))?;
         let mut command = Command::new(crate::tool("versitygw", "s3")?);
-        command.args(["--port", &address.to_string(), "--quiet", "posix"]);
+        command.args(["--port", &address.to_string(), "--quiet"]);
+        command.arg("--cert").arg(directory.path().join("server.crt"));
+        command.arg("--key").arg(directory.path().join("server.key")).arg("posix");
         // Not in attributes of files, which some file systems do not have.
         command.arg("--sidecar").arg(records).arg(buckets);
         command.env_clear().env("ROOT_ACCESS_KEY_ID", Self::ACCESS_KEY);
         command.env("ROOT_SECRET_ACCESS_KEY", Self::SECRET_KEY);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let process = command.spawn().context("cannot run versitygw")?;
-        let mut server = Self { process, directory, address };
+        let mut server = Self { process, directory, address, ca };
         server.answers()?;
         Ok(server)
     }
 
     /// Its URL.
     pub fn endpoint(&self) -> String {
-        format!("http://{}", self.address)
+        format!("https://{}", self.address)
+    }
+
+    /// The certificate of the authority that has signed its own.
+    pub fn ca(&self) -> &str {
+        &self.ca
+    }
+
+    /// A Secret of this name for a destination: the keys, and the authority.
+    pub fn secret(&self, name: &str) -> Value {
+        json!({"metadata": {"name": name}, "stringData": {
+            "AWS_ACCESS_KEY_ID": Self::ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": Self::SECRET_KEY, "ca.crt": self.ca,
+        }})
+    }
+
+    /// The destination with that Secret.
+    pub fn destination(&self, secret: &str) -> Value {
+        json!({"s3": {
+            "bucket": Self::BUCKET, "prefix": "etcd", "endpoint": self.endpoint(),
+            "credentialsSecret": {"name": secret}, "caSecret": {"name": secret},
+        }})
     }
 
     /// The directory of the bucket: an object is a file below it.
@@ -105,6 +131,21 @@ impl Drop for S3Server {
             eprintln!("stopping the S3 server: {error}");
         }
     }
+}
+
+/// Writes a certificate for this address and its key, and returns the authority that signed it and nothing else.
+fn certify(address: IpAddr, directory: &Path) -> Result<String> {
+    let mut ca = CertificateParams::default();
+    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    ca.distinguished_name.push(DnType::CommonName, "a private authority of tests");
+    let (ca_key, key) = (KeyPair::generate()?, KeyPair::generate()?);
+    let ca_pem = ca.self_signed(&ca_key)?.pem();
+    let mut server = CertificateParams::new([address.to_string()])?;
+    server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let certificate = server.signed_by(&key, &Issuer::new(ca, ca_key))?;
+    std::fs::write(directory.join("server.crt"), certificate.pem())?;
+    std::fs::write(directory.join("server.key"), key.serialize_pem())?;
+    Ok(ca_pem)
 }
 
 /// The host, where nodes have the rest of the network.

@@ -59,6 +59,8 @@ pub struct Etcd {
     dirs: BTreeMap<String, Dir>,
     /// The disks that do not store what is written to them, by the name of the data directory on them.
     disks: BTreeMap<String, Disk>,
+    /// The sizes of the volumes of data directories in MiB, in histories in which sizes matter.
+    volumes: BTreeMap<String, u64>,
     /// The number of members added after the bootstrap: each has its own id.
     added: u64,
     /// Members of 3.5 compare themselves with their peers at their start. It never changes, so it is not hashed.
@@ -138,6 +140,8 @@ pub struct Process {
     pub serves: bool,
     /// It waits for its disk, and reports what it knew before.
     pub stuck: Option<Stuck>,
+    /// It makes a hash of its data until then: it votes and stores, and answers nothing.
+    pub hashes_until: Option<Instant>,
 }
 
 impl Etcd {
@@ -152,6 +156,7 @@ impl Etcd {
             lags: false,
             serves: false,
             stuck: None,
+            hashes_until: None,
         };
         self.processes.insert(at.to_owned(), process);
     }
@@ -231,10 +236,11 @@ impl Etcd {
         }
         self.disks.hash(hasher);
         for (at, process) in &self.processes {
-            let Process { launch, state, since, cut, isolated, lags, serves, stuck } = process;
+            let Process { launch, state, since, cut, isolated, lags, serves, stuck, hashes_until } = process;
             let age = if *state == State::Running { (now - *since).0.min(HEALTH_INTERVAL_MS) } else { 0 };
             (at, launch, state, age, cut, isolated, lags, serves).hash(hasher);
             stuck.as_ref().map(|stuck| (stuck.leader, stuck.ahead)).hash(hasher);
+            hashes_until.is_some().hash(hasher);
         }
     }
 

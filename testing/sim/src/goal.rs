@@ -121,7 +121,7 @@ impl World {
 
     /// Whether the operator cannot repair the cluster by itself. Then the goal is only that nothing else is lost.
     fn needs_a_person(&self, record: &Record) -> bool {
-        let Some(target) = &record.target else { return self.faults.status_lost };
+        let Some(target) = &record.target else { return self.faults.unidentified && self.asks_about_data() };
         if !self.faults.foreign.is_empty() {
             return true;
         }
@@ -159,7 +159,7 @@ impl World {
             // A person decides to replace a member whose data on a disk a fault destroyed.
             Medium::Disk => {
                 let is_left_to_a_person = !replaces && self.lacks_a_volume(record);
-                self.faults.status_lost
+                self.faults.unidentified
                     || of_a_member
                     || is_left_to_a_person
                     || !self.disks_have_quorum(record)
@@ -168,9 +168,16 @@ impl World {
             // replacements, no member is ever restarted.
             Medium::Memory => {
                 let leads = record.cluster_id.and_then(|id| self.etcd.group(id)?.leader()).is_some();
-                self.faults.status_lost || !leads || !replaces || record.voters().count() <= 2
+                self.faults.unidentified || !leads || !replaces || record.voters().count() <= 2
             }
         }
+    }
+
+    /// Whether status says that a person has to decide about what exists of the cluster.
+    fn asks_about_data(&self) -> bool {
+        let cluster = self.cluster();
+        let condition = cluster.as_ref().and_then(|cluster| condition_of(cluster, "ExistingData"));
+        condition.is_some_and(|condition| condition.status == "True")
     }
 
     /// Whether a claim is being deleted.
@@ -201,7 +208,7 @@ impl World {
             && lost > 0
             && others_well
             && has_quorum(voters.len() - lost, voters.len())
-            && !self.faults.status_lost
+            && !self.faults.unidentified
             && self.faults.refused.is_empty()
             && self.disks_have_quorum(record)
     }

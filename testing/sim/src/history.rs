@@ -9,6 +9,7 @@ pub mod replay;
 
 use std::fmt;
 
+use quorate_model::Span;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -35,11 +36,19 @@ pub struct History {
     /// do not: a good member that is kept out waits for a person in most of them.
     #[serde(default, skip_serializing_if = "is_false")]
     pub initial_check: bool,
+    /// How many seconds a member takes to make a hash of its data. In other histories it takes none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub hash_takes: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_false(wide: &bool) -> bool {
     !wide
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(seconds: &u64) -> bool {
+    *seconds == 0
 }
 
 /// A departure from what is due.
@@ -94,6 +103,7 @@ impl History {
         world.covered.clear();
         world.wide = self.wide;
         world.etcd.initial_check = self.initial_check;
+        world.hash_takes = Span::seconds(self.hash_takes);
         world
     }
 

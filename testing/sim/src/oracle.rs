@@ -7,11 +7,12 @@
 //! The truth is etcd's log and the disks, never the operator's own definition of a healthy member.
 //!
 //! - `property`: the properties; `truth`: what is true at a moment
-//! - `clients`: where clients are sent, and whether they are served
+//! - `clients`: where clients are sent, and whether they are served; `clocks`: what is done by the time
 //! - this file: checks of plans and effects; `disruption`: of effects that disrupt voters; `state`: of requests on arrival, and of
 //!   the state at any moment
 
 mod clients;
+mod clocks;
 mod disruption;
 mod property;
 mod state;
@@ -24,7 +25,8 @@ use quorate_api::status::EtcdClusterStatus;
 use quorate_model::effect::Boot;
 use quorate_model::snapshot::SERVED_WITHIN;
 use quorate_model::{
-    ClusterId, Effect, EtcdCall, Instant, KubeEffect, MemberId, Minor, Plan, Record, Snapshot, Span, Version,
+    ClusterId, Effect, EtcdCall, Instant, KubeEffect, MemberId, MemberName, Minor, Plan, Record, Snapshot,
+    Span, Version,
 };
 
 use crate::etcd::{AlarmKind, Conf};
@@ -60,6 +62,10 @@ pub struct Oracle {
     given_up: BTreeSet<ClusterId>,
     /// When each Pod, by uid, was an endpoint of the client Service last.
     endpoint_until: BTreeMap<String, Instant>,
+    /// When each volume, by uid, was quarantined.
+    quarantined_at: BTreeMap<String, Instant>,
+    /// Since when status records that a member may be lost.
+    suspected_at: BTreeMap<MemberName, Instant>,
     /// The endpoints, Pods by uid, behind which a client is not served although a quorum serves, and since when.
     misled_since: BTreeMap<String, Instant>,
 }
@@ -166,7 +172,7 @@ impl Oracle {
         self.see_who_is_back(truth);
         self.count_disruptions(observed, plan, truth);
         self.see_quorum(truth);
-        let served = observed.etcd.quorum_at.is_some_and(|at| truth.now - at <= SERVED_WITHIN);
+        let served = observed.etcd.quorum_at.is_some_and(|at| truth.shown - at <= SERVED_WITHIN);
         let ran = self.quorum_ran_at.is_some_and(|at| truth.now - at <= TOLD_WITHIN);
         if available && !(served && ran) {
             self.add_violation(
@@ -225,8 +231,7 @@ impl Oracle {
         if !effect.changes_membership() {
             return;
         }
-        let now = truth.now;
-        if observed.list_just_read(now).is_none() {
+        if observed.list_just_read(truth.shown).is_none() {
             self.add_violation(Property::ListsAreFresh, format!("{effect} without a fresh list"));
         }
         if observed.deleting || plan.record.hibernating {

@@ -3,7 +3,9 @@
 //! - `objects`: Kubernetes objects as the operator's watches have them; `wire`: requests and their outcomes
 //! - `operator`: the operator, a step at a time; `former_leader`: an operator that lost the lease; `kubelet`: the nodes
 //! - `addresses`: who answers at the address of a Pod
+//! - `hashes`: hashes of members' data that take time
 //! - `canary`: disks that hang, and the readiness that follows
+//! - `clocks`: the clocks of the operator, of the API server and of kubelets
 //! - `budgets`: the disruption controller, evictions, drains
 //! - [`restore`]: the snapshot that a cluster may begin with; `recover`: one that an agent makes while a lost quorum is recovered
 //! - `person`: who follows the runbook once a fault stays
@@ -14,10 +16,12 @@ mod addresses;
 mod budgets;
 mod canary;
 mod certificates;
+pub mod clocks;
 mod definition;
 mod describe;
 pub mod faults;
 mod former_leader;
+mod hashes;
 pub mod kubelet;
 mod objects;
 mod operator;
@@ -105,6 +109,8 @@ pub struct World {
     pub rogue_planner: bool,
     /// The faults of `Entry::wide` are offered, too, and a person follows the runbook: in most scopes that would multiply the states.
     pub wide: bool,
+    /// How long a member takes to make a hash of its data, and answers nothing. It never changes, so it is not hashed.
+    pub hash_takes: Span,
     /// The outcome of the operator's next request.
     pub request_outcome: RequestOutcome,
     /// Protocol steps, each with the outcome of its request.
@@ -130,7 +136,7 @@ pub struct World {
     /// The hash of what the operator could observe when its pass began.
     began_on: u64,
     writes: u64,
-    trust: Trust,
+    pub(crate) trust: Trust,
     remedy: Remedy,
     /// How many waits have passed while a fault stays.
     patience: usize,
@@ -153,6 +159,7 @@ impl World {
             faults: LastingFaults::default(),
             rogue_planner: false,
             wide: false,
+            hash_takes: Span(0),
             request_outcome: RequestOutcome::Done,
             covered: BTreeSet::new(),
             last_plan: None,
@@ -214,7 +221,7 @@ impl World {
     /// A copy of the world.
     #[must_use]
     pub fn fork(&self) -> Self {
-        let clock = Arc::new(AtomicI64::new(self.now.0));
+        let clock = Arc::new(AtomicI64::new(self.api_servers_time().0));
         Self {
             store: self.store.fork(store_clock(&clock)),
             at: self.at.clone(),
@@ -224,6 +231,7 @@ impl World {
             faults: self.faults.clone(),
             rogue_planner: self.rogue_planner,
             wide: self.wide,
+            hash_takes: self.hash_takes,
             request_outcome: self.request_outcome,
             covered: self.covered.clone(),
             last_plan: self.last_plan.clone(),
@@ -423,7 +431,9 @@ impl World {
             .hash(&mut hasher);
         self.hash_canaries(&mut hasher);
         for pod in self.store.objects(&resource(Kind::Pod)) {
-            served_until(&pod).map(|until| self.now - until >= CLIENTS_LEAVE_WITHIN).hash(&mut hasher);
+            served_until(&pod)
+                .map(|until| self.operators_time() - until >= CLIENTS_LEAVE_WITHIN)
+                .hash(&mut hasher);
         }
         for call in &self.late {
             call.words().hash(&mut hasher);
@@ -449,6 +459,7 @@ impl World {
                 let Within { pass, truth } = &**within;
                 // If this pass has changed anything, another pass follows at once.
                 (observable_hash == self.began_on, operator.observes_again).hash(hasher);
+                operator.differed.hash(hasher);
                 // The effects that are left. Versions in them differ from path to path; whether they are current is hashed below.
                 (1, pass.remaining().iter().map(ToString::to_string).collect::<Vec<_>>()).hash(hasher);
                 // An earlier failure ends the pass later.
@@ -520,8 +531,8 @@ impl World {
         let record = self.record();
         let mut leaving = record.leaving().filter_map(|(member, _)| self.object(Kind::Pod, member.as_str()));
         let waits = leaving.any(|pod| {
-            let until = served_until(&pod).filter(|until| *until <= self.now);
-            until.is_some_and(|until| self.now - until < CLIENTS_LEAVE_WITHIN)
+            let until = served_until(&pod).filter(|until| *until <= self.operators_time());
+            until.is_some_and(|until| self.operators_time() - until < CLIENTS_LEAVE_WITHIN)
         });
         if !waits {
             return None;
@@ -552,7 +563,8 @@ impl World {
     /// Advances the clock.
     pub fn advance(&mut self, span: Span) {
         self.now = self.now + span;
-        self.clock.store(self.now.0, Ordering::Relaxed);
+        self.etcd.end_hashes(self.now);
+        self.clock.store(self.api_servers_time().0, Ordering::Relaxed);
     }
 
     /// A user has changed the spec.

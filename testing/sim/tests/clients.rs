@@ -77,3 +77,21 @@ fn m12_an_operator_that_forgot_that_a_member_leaves_does_not_lead_clients_to_it_
         ],
     }));
 }
+
+/// A claim is deleted beside a volume that is empty, so its member is moved. A clock is set while clients leave it, and the operator that
+/// observes does not know it yet.
+#[test]
+fn m08_a_member_is_not_removed_before_clients_have_left_it_by_a_clock_that_is_wrong() {
+    sound_story(&json!({
+        "before": [],
+        "spec": {
+            "size": 3, "version": "3.6.16", "storageSpec": { "volumeSizeRequest": "1Gi" }, "tls": { "provider": "disabled" },
+        },
+        "wide": true,
+        "departures": [
+            { "at": "after:B7#1+1", "what": { "fault": { "stays": { "empty-mount": "demo-0" } } } },
+            { "at": "rest", "what": { "fault": { "delete-claim": "demo-0" } } },
+            { "at": "after:K2#1", "what": { "fault": { "clock-set": ["operator-while-it-observes", 34_560_000] } } },
+        ],
+    }));
+}

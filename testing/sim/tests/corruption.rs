@@ -86,3 +86,52 @@ fn h37_a_learner_whose_data_differ_is_not_promoted() {
     let damage = json!({ "at": "before:K1#6", "what": { "fault": { "stays": { "damage": "demo-1" } } } });
     ends_well(&json!({ "before": [plain(1)], "spec": plain(3), "wide": true, "departures": [damage] }));
 }
+
+/// While a member makes a hash it answers nobody. A call that lasts longer than the operator waits has no reply, and the member goes on.
+#[test]
+fn m54_a_member_whose_data_differ_is_found_and_replaced_where_hashes_take_their_time() {
+    for (size, seconds) in [(3, 1), (3, 20), (5, 20), (3, 45)] {
+        for version in ["3.5.35", "3.6.16"] {
+            let mut spec = plain(size);
+            spec["version"] = json!(version);
+            let departures = json!([
+                { "at": 0, "what": { "fault": { "stays": { "damage": "demo-1" } } } },
+                { "at": "after:P7", "what": { "fault": "client-writes" } },
+            ]);
+            let trace = json!({
+                "before": [spec], "spec": spec, "departures": departures, "wide": true, "hash_takes": seconds,
+            });
+            let told = told(&trace);
+            assert!(!told.contains("a person disarms") && !told.contains("a person scales"), "{told}");
+        }
+    }
+}
+
+/// A hash that takes longer than the operator waits for it shows nothing. Nobody else is asked while the member may be at it, and the
+/// members serve.
+#[test]
+fn m54_hashes_that_take_too_long_find_nobody_and_stop_no_quorum() {
+    for size in [3, 5] {
+        let departures = json!([{ "at": 0, "what": { "fault": { "damage": "demo-1" } } }]);
+        let trace = json!({
+            "before": [plain(size)], "spec": plain(size), "departures": departures, "wide": true, "hash_takes": 300,
+        });
+        assert!(!told(&trace).contains("P3"));
+    }
+}
+
+/// A node is lost while the cluster begins, so its member is to be given up. Another one is cut from its peers, and the data of the third
+/// are wrong. It cannot be compared while it restarts, so it is not known whose data are wrong, and the person scales in.
+#[test]
+fn s12_no_good_member_is_removed_while_it_is_not_known_whose_data_are_wrong() {
+    let trace = json!({
+        "before": [], "spec": plain(3), "wide": true,
+        "departures": [
+            { "at": "after:K1#7", "what": { "fault": { "lose-node": "demo-0" } } },
+            { "at": "after:B7#1+1", "what": { "fault": { "stays": { "cut-from-peers": "demo-1" } } } },
+            { "at": "after:K2#1+2", "what": { "fault": { "other-patch": ["demo-2", "next"] } } },
+            { "at": "+0", "what": { "fault": { "stays": { "damage": "demo-2" } } } },
+        ],
+    });
+    told(&trace);
+}

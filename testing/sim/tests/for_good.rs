@@ -1,6 +1,6 @@
 //! Faults that stay: what the runbook promises is judged after a person has followed it.
 
-use quorate_sim::history::{ends_well, plain};
+use quorate_sim::history::{ends_well, plain, sound_story};
 use serde_json::{Value, json};
 
 fn with(fault: &Value) -> Value {
@@ -142,6 +142,46 @@ fn l06_an_etcd_cluster_that_is_restored_under_another_uid_serves_its_data_once_t
     }
 }
 
+/// Whatever the number of steps after an edit at which the EtcdCluster is lost and restored, once a second edit was made.
+fn restored_after(size: u32, version: &str, edit: &Value, second: &Value) {
+    let mut spec = plain(size);
+    spec["version"] = json!(version);
+    let came_about = (1..16).filter(|steps| {
+        let story = sound_story(&json!({
+            "spec": spec, "wide": true,
+            "departures": [
+                { "at": "rest", "what": { "edit": edit } },
+                { "at": format!("+{steps}"), "what": { "edit": second } },
+                { "at": "+0", "what": { "fault": { "restored": true } } },
+            ],
+        }));
+        story.all_came_about()
+    });
+    assert!(came_about.count() > 1, "{version}, {edit}");
+}
+
+#[test]
+fn l06_adopted_data_start_with_their_own_version_though_the_spec_asks_for_an_older_one() {
+    let orders = |version: &str| json!({ "version": version, "metadata": { "annotations": { "operator.etcd.io/allow-downgrade": version } } });
+    for (size, edit) in [
+        (3, json!({ "version": "3.5.20" })),
+        (1, orders("3.5.20")),
+        (1, orders("3.6.5")),
+        (3, orders("3.6.16")),
+    ] {
+        restored_after(size, "3.7.3", &edit, &edit);
+    }
+}
+
+#[test]
+fn l06_data_that_are_adopted_in_the_middle_of_an_upgrade_go_on_with_a_version_that_may_follow() {
+    for (size, old, new) in [(1, "3.5.35", "3.6.16"), (1, "3.6.16", "3.7.3"), (3, "3.6.16", "3.7.3")] {
+        let [old_spec, new_spec] = [old, new].map(|version| json!({ "version": version }));
+        restored_after(size, old, &new_spec, &new_spec);
+        restored_after(size, old, &new_spec, &old_spec);
+    }
+}
+
 #[test]
 fn l01_a_scale_in_removes_the_member_whose_pod_is_refused_for_good() {
     for refused in ["", "demo-2"] {
@@ -206,4 +246,40 @@ fn l03_a_member_that_fails_for_good_as_it_is_promoted_is_replaced_by_scaling_in_
             "departures": [{ "at": "after:G6", "what": { "fault": { fault: "demo-3" } } }],
         }));
     }
+}
+
+/// The move cannot go on, and as long as it was recorded the scale-in was not carried out.
+#[test]
+fn m01_a_member_that_is_sick_for_good_is_removed_while_another_one_waits_for_a_new_claim() {
+    for (at, sick) in [
+        ("after:P1#1", json!({ "cut-from-peers": "demo-1" })),
+        ("after:P1#1", json!({ "lose-node": "demo-1" })),
+        ("after:G4#1", json!({ "hang-disk": "demo-0" })),
+    ] {
+        let mut history = with(&json!({ "delete-claim": "demo-2" }));
+        let then = json!({ "at": at, "what": { "fault": { "stays": sick } } });
+        history["departures"].as_array_mut().expect("departures").push(then);
+        ends_well(&history);
+    }
+}
+
+/// What the runbook promises for the first one is judged without the second one, of which the person has not read yet.
+#[test]
+fn a_second_node_that_is_lost_for_good_while_the_first_one_is_scaled_in_is_mended_later() {
+    let mut history = with(&json!({ "stays": { "lose-node": "demo-2" } }));
+    let then = json!({ "at": "after:S3#1", "what": { "fault": { "stays": { "lose-node": "demo-1" } } } });
+    history["departures"].as_array_mut().expect("departures").push(then);
+    ends_well(&history);
+}
+
+/// A learner changes no quorum, and the call is an entry by which the hung disk is found. Until it is committed, the voter has all that is.
+#[test]
+fn a_learner_may_be_added_once_more_while_a_disk_hangs_on_the_call_before() {
+    sound_story(&json!({
+        "spec": { "size": 2, "version": "3.6.16", "storageSpec": { "volumeSizeRequest": "1Gi" } }, "wide": true,
+        "departures": [
+            { "at": "after:BR#2", "what": { "edit": { "size": 4 } } },
+            { "at": "after:K1#2", "what": { "fault": { "hang-disk": "demo-1" } } },
+        ],
+    }));
 }

@@ -1,8 +1,6 @@
 //! Whether bbolt would open a database file. It has two meta pages, written in turn; one valid one is enough.
 //!
-//! A page begins with id (8 bytes), flags (2), count (2), overflow (4); a meta page goes on with magic (4), version (4),
-//! page size (4), flags (4), root page (8), sequence (8), free list (8), number of pages (8), transaction (8), and the
-//! FNV-1a hash of all that (8). Numbers are in the byte order of the machine.
+//! [`quorate_backup::bbolt`] has the format.
 //!
 //! - `tree`: the content
 
@@ -13,24 +11,12 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-pub(super) use tree::{storage_version, stored};
+use quorate_backup::bbolt::{BRANCH, LEAF, META, Meta, PAGE_HEADER};
 
-const MAGIC: u32 = 0xED0C_DAED;
-const VERSION: u32 = 2;
-const PAGE_HEADER: usize = 16;
-const META: usize = 64;
-const BRANCH: u16 = 1;
-const LEAF: u16 = 2;
+pub(super) use tree::{last_revision, storage_version, stored};
 
 /// With `--unsafe-no-fsync` the file is not grown ahead, and pages freed before they were written may lack at its end.
 const SLACK_PAGES: u64 = 256;
-
-struct Meta {
-    page_size: u64,
-    root: u64,
-    pages: u64,
-    transaction: u64,
-}
 
 /// Reads the meta pages and the root page. The inner error says what is wrong with the content.
 pub(super) fn check(path: &Path) -> io::Result<Result<(), String>> {
@@ -65,15 +51,7 @@ fn meta_at(file: &File, at: u64) -> io::Result<Option<Meta>> {
     if !read_at(file, &mut page, at)? {
         return Ok(None);
     }
-    let meta = &page[PAGE_HEADER..];
-    let (content, hash) = (&meta[..META - 8], u64_at(meta, META - 8));
-    let valid = u32_at(meta, 0) == MAGIC && u32_at(meta, 4) == VERSION && fnv1a(content) == hash;
-    Ok(valid.then(|| Meta {
-        page_size: u32_at(meta, 8).into(),
-        root: u64_at(meta, 16),
-        pages: u64_at(meta, 40),
-        transaction: u64_at(meta, 48),
-    }))
+    Ok(Meta::read(&page[PAGE_HEADER..]))
 }
 
 fn root_is_sound(file: &File, meta: &Meta) -> io::Result<bool> {
@@ -98,10 +76,4 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
-}
-
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }

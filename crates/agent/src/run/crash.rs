@@ -34,9 +34,9 @@ pub enum AgentStep {
     A11,
     /// etcd has ended.
     A12,
-    /// The guard found the volume fit for a restore, and what an earlier try has left is deleted.
+    /// In the init container `fetch`: the guard found the volume fit for a restore, and what an earlier try has left is deleted.
     A13,
-    /// The snapshot was downloaded and verified.
+    /// The same: the snapshot was downloaded, verified and unpacked, with a note of what it is.
     A14,
     /// etcdutl has made a data directory of it, and all of that is synced.
     A15,

@@ -2,7 +2,6 @@
 
 use quorate_api::job::{Answer, Failure, FailureKind, ORDER, RestoreOrder};
 use quorate_model::GuardVerdict;
-use tokio_util::sync::CancellationToken;
 
 use super::crash::CrashAt;
 use super::signals::Signals;
@@ -30,22 +29,20 @@ pub(super) async fn restore(
     let guard = GuardArgs { expect: Expect::Fresh, ..args.guard.clone() };
     let mut report = inspected(&guard, signals).await?;
     if report.as_ref().is_some_and(|report| report.verdict == GuardVerdict::DiskFull) {
-        // It is this member's. What a try left that was killed may be what fills it.
-        match restore::clear(&restore::scratch(&guard)).await {
+        // It is this member's. What a try left that was killed may be what fills it. What was fetched is still needed.
+        match restore::clear(&restore::data_dir(&guard)).await {
             Ok(()) => report = inspected(&guard, signals).await?,
             Err(failure) => log::warn(&failure.message),
         }
     }
     match report {
         None => return Ok(Some(exit::STOPPED)),
-        Some(report) if report.verdict != GuardVerdict::Fit => return Ok(Some(refuse(args, &report))),
+        Some(report) if report.verdict != GuardVerdict::Fit => return Ok(Some(refuse(&args.guard, &report))),
         Some(_) => {}
     }
     let restored = async {
-        let context = args.places.context(CancellationToken::new());
         let order = order?;
-        let etcdutl = &args.etcdutl;
-        let restore = restore::Restore { order: &order, guard: &guard, etcdutl, context: &context };
+        let restore = restore::Restore { order: &order, guard: &guard, etcdutl: &args.etcdutl };
         restore.run(|step| crash.after(step)).await
     };
     tokio::select! {

@@ -23,6 +23,8 @@ pub struct Pod {
     minor: Minor,
     peers: Vec<(String, IpAddr)>,
     agent: Option<Child>,
+    /// How the init container ended that was to fetch the snapshot: then no other starts.
+    unfetched: Option<ExitStatus>,
     /// The program that starts the agent.
     pub wrapper: Vec<String>,
     /// Further flags of the agent.
@@ -49,6 +51,7 @@ impl Pod {
             minor,
             peers: peers.clone(),
             agent: None,
+            unfetched: None,
             wrapper: Vec::new(),
             flags: Vec::new(),
             etcd_flags: Vec::new(),
@@ -69,9 +72,37 @@ impl Pod {
         pods
     }
 
-    /// Starts the container.
+    /// Starts the Pod: of a restore first the init container, then the one of etcd, which reaches no store.
     pub fn start(&mut self) {
         assert!(self.agent.is_none(), "{} runs", self.name);
+        let restores = self.command == "run" && self.expect == "restored" && self.order.is_some();
+        self.unfetched = restores.then(|| self.fetch()).filter(|status| !status.success());
+        if self.unfetched.is_none() {
+            self.start_etcd();
+        }
+    }
+
+    /// Runs the init container that fetches the snapshot.
+    fn fetch(&self) -> ExitStatus {
+        fs::create_dir_all(self.volume()).unwrap();
+        fs::write(self.termination_log(), "").unwrap();
+        let log = File::options().create(true).append(true).open(self.log_file()).unwrap();
+        let mut fetch = Command::new(agent());
+        fetch
+            .args(["fetch", "--token=uid-1-1", "--cluster-uid=uid-1", "--expect=restored"])
+            .args([format!("--member={}", self.name), format!("--data-dir={}", self.data_dir().display())])
+            .arg(format!("--identity={}", self.volume().join("quorate.json").display()))
+            .arg(format!("--seen={}", self.dir.path().join("seen").display()))
+            .arg(format!("--termination-log={}", self.termination_log().display()))
+            .args(self.flags.iter().filter(|flag| !flag.starts_with("--etcdutl=")))
+            .envs(self.order.iter().map(|order| (quorate_api::job::ORDER, order)))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log);
+        fetch.status().unwrap()
+    }
+
+    fn start_etcd(&mut self) {
         let address = self.address;
         let initial: Vec<_> =
             self.peers.iter().map(|(name, ip)| format!("{name}=http://{ip}:2380")).collect();
@@ -94,7 +125,7 @@ impl Pod {
             .arg(path("seen", self.dir.path().join("seen")))
             .arg(path("termination-log", self.termination_log()))
             .args([format!("--listen={address}:9980"), format!("--endpoint=http://{address}:2379")])
-            .args(&self.flags)
+            .args(self.flags.iter().filter(|flag| !flag.starts_with("--store-pvc=")))
             .arg("--")
             .arg(etcd(self.minor))
             .args(["--unsafe-no-fsync".to_owned(), format!("--name={}", self.name)])
@@ -145,6 +176,9 @@ impl Pod {
 
     /// Waits for the end of the container.
     pub async fn ended(&mut self) -> ExitStatus {
+        if let Some(status) = self.unfetched.take() {
+            return status;
+        }
         let name = self.name.clone();
         let child = self.agent.as_mut().expect("the Pod runs");
         let status =

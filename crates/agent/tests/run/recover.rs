@@ -72,6 +72,7 @@ async fn restored_from(old: &Pod, manifest: &Manifest) -> Pod {
         token: "uid-1-1".to_owned(),
         peer_url: new.peer_url(),
         bump_revision: 1_000_000,
+        least_revision: 0,
         quota_bytes: 2 << 30,
     };
     new.order = Some(serde_json::to_string(&order).unwrap());

@@ -59,6 +59,7 @@ impl Backup {
                 token: "uid-1-1".to_owned(),
                 peer_url: pod.peer_url(),
                 bump_revision: BUMP,
+                least_revision: 0,
                 quota_bytes: 2 << 30,
             };
             self.give(pod, &order);
@@ -101,10 +102,13 @@ fn order_of(pod: &Pod) -> BackupOrder {
         compress: true,
         recipients: Vec::new(),
         spool: false,
+        quota_bytes: None,
+        rate_limit: None,
+        seconds: None,
     }
 }
 
-/// Runs the container of a Job; returns its exit code and its answer.
+/// Runs the containers of a Job; returns the exit code and the answer of the last one that ran.
 fn job(command: &str, order: &impl Serialize, minor: Minor, store: &Path) -> (i32, Answer) {
     let dir = tempfile::tempdir().unwrap();
     for program in ["etcd", "etcdutl"] {
@@ -112,15 +116,24 @@ fn job(command: &str, order: &impl Serialize, minor: Minor, store: &Path) -> (i3
         std::os::unix::fs::symlink(built.canonicalize().unwrap(), dir.path().join(program)).unwrap();
     }
     let message = dir.path().join("termination-log");
-    let status = Command::new(agent())
-        .arg(command)
-        .arg(format!("--termination-log={}", message.display()))
-        .arg(format!("--bin-dir={}", dir.path().display()))
-        .arg(format!("--store-pvc={}", store.display()))
-        .arg(format!("--scratch={}", dir.path().join("scratch").display()))
-        .env(ORDER, serde_json::to_string(order).unwrap())
-        .status()
-        .unwrap();
+    let run = |command: &str, store: &Path| {
+        let status = Command::new(agent())
+            .arg(command)
+            .arg(format!("--termination-log={}", message.display()))
+            .arg(format!("--bin-dir={}", dir.path().display()))
+            .arg(format!("--store-pvc={}", store.display()))
+            .arg(format!("--scratch={}", dir.path().join("scratch").display()))
+            .env(ORDER, serde_json::to_string(order).unwrap())
+            .status();
+        status.unwrap()
+    };
+    // Of a restore test only the init container reaches the store.
+    let fetched = (command == "verify-backup").then(|| run("fetch-backup", store));
+    let status = match fetched {
+        Some(failed) if !failed.success() => failed,
+        Some(_) => run(command, &dir.path().join("no store")),
+        None => run(command, store),
+    };
     let answer = serde_json::from_str(&fs::read_to_string(message).unwrap()).unwrap();
     (status.code().unwrap(), answer)
 }
@@ -151,7 +164,8 @@ async fn jobs_back_up_test_and_remove_and_answer_in_the_termination_message() {
 
     let read = |sha256: Option<String>| ReadOrder { source: Source { sha256, ..backup.source() } };
     let (code, answer) = job("read-backup", &read(None), MINOR, backup.dir.path());
-    assert_eq!((code, answer), (0, Answer::Read(backup.manifest.clone())));
+    let without_auth = Manifest { auth_enabled: Some(false), ..backup.manifest.clone() };
+    assert_eq!((code, answer), (0, Answer::Read(without_auth)));
     let other = read(Some("0".repeat(64)));
     let (code, answer) = job("read-backup", &other, MINOR, backup.dir.path());
     assert!(
@@ -327,6 +341,39 @@ async fn a_restore_that_fails_is_reported_and_the_next_try_succeeds() {
     pod.start();
     pod.becomes_ready().await;
     has_the_data(pod).await;
+}
+
+#[tokio::test]
+async fn o07_what_was_fetched_is_fetched_again_only_where_it_is_not_whole_any_more() {
+    let backup = Backup::of_a_cluster(MINOR).await;
+    let mut pods = Pod::cluster(MINOR, 1);
+    let good = fs::read(backup.object()).unwrap();
+    let fetch = async |pod: &mut Pod| {
+        fs::write(backup.object(), &good).unwrap();
+        backup.order(std::slice::from_mut(pod));
+        pod.flags.push("--crash-at=A14".to_owned());
+        pod.start();
+        assert_eq!(pod.ended().await.signal(), Some(Signal::SIGABRT as i32), "{}", pod.log());
+        fs::remove_file(backup.object()).unwrap();
+        backup.order(std::slice::from_mut(pod));
+    };
+    let pod = &mut pods[0];
+    fetch(pod).await;
+    let snapshot = pod.volume().join("quorate.restore/snapshot.db");
+    let mut damaged = fs::read(&snapshot).unwrap();
+    damaged[100] ^= 1;
+    fs::write(&snapshot, damaged).unwrap();
+    pod.start();
+    assert_eq!(pod.ended().await.code(), Some(exit::NOT_RESTORED.into()), "{}", pod.log());
+    assert_eq!(failure(pod).kind, FailureKind::NotInStore, "{}", failure(pod).message);
+
+    fetch(pod).await;
+    pod.start();
+    pod.becomes_ready().await;
+    has_the_data(pod).await;
+    pod.stops_with(exit::STOPPED.into()).await;
+    pod.start();
+    pod.becomes_ready().await;
 }
 
 #[tokio::test]

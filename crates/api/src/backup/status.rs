@@ -12,13 +12,27 @@ use crate::status::if_known;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EtcdBackupStatus {
+    /// The generation of the spec that this status is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
     /// What it does now, in one word.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
     #[schemars(with = "BackupPhase")]
     pub phase: Option<BackupPhase>,
 
+    /// The cluster ID that its EtcdCluster had when it was first seen. Recorded: what other data have taken the place of is not what it
+    /// was ordered to save.
+    #[serde(rename = "clusterID", skip_serializing_if = "Option::is_none")]
+    pub cluster_id: Option<String>,
+
     /// How many attempts were begun. Recorded before the Job of an attempt is created.
     pub attempts: u32,
+
+    /// How many attempts are known to have written nothing to the store. Where all are, nothing is removed from it when the EtcdBackup is
+    /// deleted. Recorded.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub attempts_without_write: u32,
 
     /// When the first attempt was begun: spec.deadline counts from then. Recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,23 +42,52 @@ pub struct EtcdBackupStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_name: Option<String>,
 
+    /// Since when the Job of the attempt has no Pod that has started. After five minutes it holds up no other backup. Recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_started_since: Option<Time>,
+
     /// When the next attempt is begun, after one that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_attempt: Option<Time>,
+
+    /// An attempt, or an earlier backup, took the snapshot too slowly for etcd: the next ones write it to a volume of the Job of so many
+    /// bytes first. Recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scratch_bytes: Option<u64>,
+
+    /// When that was seen, by this backup or by an earlier one of the same etcd with the same destination. For a week later ones begin with
+    /// such a volume. Recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub too_slow_since: Option<Time>,
 
     /// What is in the store. Set once, when the backup is complete, and never changed.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
     #[schemars(with = "BackupResult")]
     pub result: Option<BackupResult>,
 
+    /// The last look into the store for the object. Absent: nobody has looked since it was complete.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
+    #[schemars(with = "LastLook")]
+    pub last_look: Option<LastLook>,
+
     /// How many removals of the object were begun, while the EtcdBackup is being deleted. Recorded.
     #[serde(skip_serializing_if = "is_zero")]
     pub removals: u32,
 
-    /// Pending, Running, Complete and Failed. One of them is True.
+    /// Ready and Stalled; Pending, Running, Complete and Failed, of which one is True; and InStore, once somebody has looked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+}
+
+/// A look into the store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LastLook {
+    /// When.
+    pub time: Time,
+    /// Whether the object and its manifest were there, as they were written.
+    pub found: bool,
 }
 
 /// What a backup does now.
@@ -73,6 +116,8 @@ pub enum BackupCondition {
     Complete,
     /// True when it failed and is not tried again, or when its object cannot be removed.
     Failed,
+    /// Of a backup that is complete: whether its object was there at the last look.
+    InStore,
 }
 
 /// What is in the store.
@@ -117,6 +162,13 @@ pub struct BackupResult {
     pub finished: Option<Time>,
 }
 
+impl EtcdBackupStatus {
+    /// Whether an attempt may have written to the store.
+    pub fn may_have_written(&self) -> bool {
+        self.attempts > self.attempts_without_write || self.result.is_some()
+    }
+}
+
 impl BackupPhase {
     /// The value in status.
     pub fn as_str(self) -> &'static str {
@@ -132,7 +184,10 @@ impl BackupPhase {
 
 impl BackupCondition {
     /// Every type, in the order in which status shows them.
-    pub const ALL: [Self; 4] = [Self::Pending, Self::Running, Self::Complete, Self::Failed];
+    pub const ALL: [Self; 5] = [Self::Pending, Self::Running, Self::Complete, Self::Failed, Self::InStore];
+
+    /// Those of which one is True.
+    pub const STATES: [Self; 4] = [Self::Pending, Self::Running, Self::Complete, Self::Failed];
 
     /// The name in `status.conditions[].type`.
     pub fn as_str(self) -> &'static str {
@@ -141,6 +196,7 @@ impl BackupCondition {
             Self::Running => "Running",
             Self::Complete => "Complete",
             Self::Failed => "Failed",
+            Self::InStore => "InStore",
         }
     }
 }

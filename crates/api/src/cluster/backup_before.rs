@@ -1,5 +1,6 @@
 //! Backups that the operator takes by itself, before it does what cannot be undone.
 
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +49,10 @@ pub struct BackupBefore {
         rule(backup::DURATION, "deadline must be a duration such as 1h, 10m or 45s"),
     ]))]
     pub deadline: Option<String>,
+    /// How many bytes a second are read from the member at most, such as 20Mi. Absent: as fast as the store takes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "backup::rate")]
+    pub rate_limit: Option<Quantity>,
     /// What is added to the Pods of its Jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_template: Option<JobTemplate>,

@@ -1,7 +1,8 @@
 //! TLS. Every field of the etcd-io operator is known: it is honoured, or refused with the reason, and never dropped.
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::rules::{self, rule};
 
@@ -22,6 +23,16 @@ pub struct TlsSpec {
     /// Settings of the provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider_cfg: Option<TlsProviderConfig>,
+
+    /// A field that newer versions of the etcd-io operator propose. Refused: `provider` is for peers and clients alike.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "peer_of_upstream")]
+    pub peer: Option<Value>,
+
+    /// A field that newer versions of the etcd-io operator propose. Refused: `provider` is for peers and clients alike.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "client_of_upstream")]
+    pub client: Option<Value>,
 }
 
 /// Settings of the provider of certificates.
@@ -151,4 +162,18 @@ impl TlsSpec {
     pub fn auto(&self) -> Option<&AutoTlsConfig> {
         self.provider_cfg.as_ref()?.auto_cfg.as_ref()
     }
+}
+
+fn peer_of_upstream(_: &mut SchemaGenerator) -> Schema {
+    rules::refused(
+        "not supported: tls.peer. Remove it: tls.provider (auto if absent) is for peers and clients alike, and \
+         tls.providerCfg.autoCfg has commonName, organizations, altNames and validityDuration",
+    )
+}
+
+fn client_of_upstream(_: &mut SchemaGenerator) -> Schema {
+    rules::refused(
+        "not supported: tls.client. Remove it: tls.provider (auto if absent) is for peers and clients alike, and \
+         tls.providerCfg.autoCfg has commonName, organizations, altNames and validityDuration",
+    )
 }

@@ -32,12 +32,27 @@ pub(crate) fn backup_object() -> Vec<Rule> {
     ]
 }
 
-/// On an EtcdBackupSchedule as a whole.
+/// On the spec of the template of a schedule, at each change. One that has it already, from before this rule, keeps it: else Kubernetes before
+/// 1.30 would refuse every write of its status. The operator leaves it out.
+pub(crate) const QUORUM_STAYS: &str = "!has(self.withoutQuorum) || !self.withoutQuorum || (has(oldSelf.withoutQuorum) && oldSelf.withoutQuorum)";
+
+/// Why a schedule has none.
+pub(crate) const QUORUM_MESSAGE: &str = "a schedule takes no backup without the quorum: such a one may lack acknowledged writes, and would push \
+    out sound ones; create an EtcdBackup by hand";
+
+/// On an EtcdBackupSchedule as a whole. What is created has no status, so the second rule is of that only.
 pub(crate) fn schedule_object() -> Vec<Rule> {
-    vec![rule(
-        "size(self.metadata.name) <= 50",
-        "metadata.name must be at most 50 characters: its backups are called NAME-123456789012, and labels carry their names",
-    )]
+    vec![
+        rule(
+            "size(self.metadata.name) <= 50",
+            "metadata.name must be at most 50 characters: its backups are called NAME-123456789012, and labels carry their names",
+        ),
+        rule(
+            "has(self.status) || !has(self.spec.backupTemplate.spec.withoutQuorum) || !self.spec.backupTemplate.spec.withoutQuorum",
+            QUORUM_MESSAGE,
+        )
+        .field_path(".spec.backupTemplate.spec"),
+    ]
 }
 
 /// On `source`.
@@ -118,6 +133,36 @@ pub(crate) fn store() -> Vec<Rule> {
     )]
 }
 
+/// Environment variables of Jobs. Those that tell the agent, the client of a store or etcd what to do, and where credentials go, are
+/// fields of specs: a variable would go around their rules.
+pub(crate) fn environment(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 32,
+        "items": {
+            "type": "object",
+            "required": ["name"],
+            "properties": {
+                "name": {
+                    "description": "Its name.",
+                    "type": "string",
+                    "maxLength": 128,
+                    "x-kubernetes-validations": [
+                        rule("self.matches('^[A-Za-z_][A-Za-z0-9_]*$')", "must be the name of an environment variable"),
+                        rule(
+                            "!self.matches('^((QUORATE|AWS|AZURE|GOOGLE|MSI|IDENTITY|ETCD|ETCDCTL)_.*|SERVICE_ACCOUNT|GOMEMLIMIT|GOMAXPROCS)$')",
+                            "must not be a variable of the operator, of the client of a store or of etcd: fields of the spec say that",
+                        ),
+                    ],
+                },
+                "value": { "description": "Its value.", "type": "string", "maxLength": 4096 },
+            },
+        },
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["name"],
+    })
+}
+
 /// Client URLs of etcd.
 pub(crate) fn urls(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
@@ -152,6 +197,18 @@ pub(crate) fn recipients(_: &mut SchemaGenerator) -> Schema {
         "x-kubernetes-validations": [rule(
             "size(self) > 0",
             "encryption.recipients must have at least one recipient; leave encryption out for none",
+        )],
+    })
+}
+
+/// Bytes a second. A small one is a mistake: `20m` is a fiftieth of a byte.
+pub(crate) fn rate(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "x-kubernetes-int-or-string": true,
+        "maxLength": 32,
+        "x-kubernetes-validations": [rule(
+            "isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('64Ki')) >= 0",
+            "must be bytes a second, such as 20Mi, and not less than 64Ki",
         )],
     })
 }

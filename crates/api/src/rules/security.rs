@@ -4,7 +4,7 @@
 use k8s_openapi::api::core::v1::PodSecurityContext;
 use kube_core::Rule;
 use schemars::{Schema, SchemaGenerator};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{bounded, rule};
 
@@ -14,14 +14,50 @@ const SYSCTLS: &str = "['kernel.shm_rmid_forced', 'net.ipv4.ip_local_port_range'
     'net.ipv4.tcp_fin_timeout', 'net.ipv4.tcp_keepalive_intvl', 'net.ipv4.tcp_keepalive_probes', 'net.ipv4.tcp_rmem', \
     'net.ipv4.tcp_wmem']";
 
-const FIELD: &str = "podTemplate.spec.securityContext";
+/// Whose Pods they are.
+#[derive(Clone, Copy)]
+struct Place {
+    field: &'static str,
+    why: &'static str,
+}
 
-const WHY: &str = "members run under the restricted Pod Security standard";
+const MEMBERS: Place = Place {
+    field: "podTemplate.spec.securityContext",
+    why: "members run under the restricted Pod Security standard",
+};
+const JOBS: Place = Place {
+    field: "jobTemplate.securityContext",
+    why: "Jobs run under the restricted Pod Security standard",
+};
 
 /// Kubernetes' schema with the rules. Its descriptions are long, and are those of Kubernetes.
 pub(crate) fn security_context(generator: &mut SchemaGenerator) -> Schema {
+    context_at(MEMBERS, generator)
+}
+
+/// The same for the Pods of Jobs, with short descriptions: a definition has it several times.
+pub(crate) fn security_context_of_jobs(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = context_at(JOBS, generator).to_value();
+    shorten(&mut schema["properties"]);
+    schema.try_into().expect("a schema with other descriptions is a schema")
+}
+
+fn shorten(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            if let Some(Value::String(text)) = fields.get_mut("description") {
+                "As in a Pod.".clone_into(text);
+            }
+            fields.values_mut().for_each(shorten);
+        }
+        Value::Array(items) => items.iter_mut().for_each(shorten),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn context_at(place: Place, generator: &mut SchemaGenerator) -> Schema {
     let mut schema = bounded::<PodSecurityContext>(generator).to_value();
-    schema["x-kubernetes-validations"] = json!(rules());
+    schema["x-kubernetes-validations"] = json!(rules(place));
     // Kubernetes' own text has a line that ends in `---`, which programs that split YAML take for its end.
     schema["properties"]["fsGroup"]["description"] = json!(
         "The group of the volumes, which every process has as a supplemental group. The kubelet gives the files of a volume to it."
@@ -29,21 +65,22 @@ pub(crate) fn security_context(generator: &mut SchemaGenerator) -> Schema {
     schema.try_into().expect("a schema with rules is a schema")
 }
 
-fn rules() -> Vec<Rule> {
+fn rules(place: Place) -> Vec<Rule> {
+    let Place { field, why } = place;
     let refused = |cel: &str, at: &str, message: String| {
-        let rule = rule(cel, &format!("{FIELD}{at} {message}"));
+        let rule = rule(cel, &format!("{field}{at} {message}"));
         if at.is_empty() { rule } else { rule.field_path(at.to_owned()) }
     };
     vec![
         refused(
             "!has(self.runAsNonRoot) || self.runAsNonRoot",
             ".runAsNonRoot",
-            format!("must not be false: {WHY}"),
+            format!("must not be false: {why}"),
         ),
         refused(
             "!has(self.runAsUser) || (self.runAsUser > 0 && self.runAsUser <= 2147483647)",
             ".runAsUser",
-            format!("must be a user other than root (0), up to 2147483647: {WHY}"),
+            format!("must be a user other than root (0), up to 2147483647: {why}"),
         ),
         refused(
             "(!has(self.runAsGroup) || (self.runAsGroup >= 0 && self.runAsGroup <= 2147483647)) && \
@@ -52,8 +89,8 @@ fn rules() -> Vec<Rule> {
             "",
             "must have groups from 0 to 2147483647".to_owned(),
         ),
-        profile("seccompProfile"),
-        profile("appArmorProfile"),
+        profile(place, "seccompProfile"),
+        profile(place, "appArmorProfile"),
         refused(
             "!has(self.seLinuxOptions) || ((!has(self.seLinuxOptions.user) || self.seLinuxOptions.user == '') && \
              (!has(self.seLinuxOptions.role) || self.seLinuxOptions.role == '') && (!has(self.seLinuxOptions.type) || \
@@ -61,13 +98,13 @@ fn rules() -> Vec<Rule> {
             ".seLinuxOptions",
             format!(
                 "must have no user, no role, and the type container_t, container_init_t, container_kvm_t or \
-                 container_engine_t, or none: {WHY}"
+                 container_engine_t, or none: {why}"
             ),
         ),
         refused(
             &format!("!has(self.sysctls) || self.sysctls.all(one, one.name in {SYSCTLS})"),
             ".sysctls",
-            format!("must name only kernel parameters that the standard calls safe: {WHY}"),
+            format!("must name only kernel parameters that the standard calls safe: {why}"),
         ),
         refused(
             "!has(self.windowsOptions)",
@@ -77,13 +114,13 @@ fn rules() -> Vec<Rule> {
     ]
 }
 
-fn profile(field: &str) -> Rule {
+fn profile(Place { field: context, why }: Place, field: &str) -> Rule {
     let cel = format!(
         "!has(self.{field}) || self.{field}.type == 'RuntimeDefault' || (self.{field}.type == 'Localhost' && \
          has(self.{field}.localhostProfile))"
     );
     let message = format!(
-        "{FIELD}.{field} must have the type RuntimeDefault, or Localhost with a localhostProfile: {WHY}"
+        "{context}.{field} must have the type RuntimeDefault, or Localhost with a localhostProfile: {why}"
     );
     rule(cel, &message).field_path(format!(".{field}"))
 }

@@ -14,7 +14,8 @@ pub struct EtcdBackupScheduleStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// The time of the schedule that the last backup was created for, or that was left out as too late. Recorded.
+    /// The time of the schedule that the last backup was created for, or that was left out as too late. If a clock that was ahead recorded
+    /// it: when that was noticed. Recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_scheduled: Option<Time>,
 
@@ -38,6 +39,15 @@ pub struct EtcdBackupScheduleStatus {
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub active: Vec<String>,
 
+    /// How many of its backups are being deleted, and are not gone yet.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub deleting: u32,
+
+    /// The orders by the annotation `operator.etcd.io/backup-now` that are spent, the newest last, twenty at most. Recorded.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "orders_known")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["word"]))]
+    pub orders: Vec<SpentOrder>,
+
     /// The restore test that runs. Recorded before its Job is created.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
     #[schemars(with = "RunningTest")]
@@ -57,10 +67,28 @@ pub struct EtcdBackupScheduleStatus {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["clusterID"]))]
     pub failed_tests: Vec<FailedTest>,
 
-    /// Ready and, with `spec.verify`, Verified.
+    /// The look into the store that runs, or has failed and is repeated. Recorded before its Job is created.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
+    #[schemars(with = "StoreLook")]
+    pub look: Option<StoreLook>,
+
+    /// Ready, Stalled, InStore and, with `spec.verify`, Verified.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+}
+
+/// An order to take a backup now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SpentOrder {
+    /// The word of the annotation.
+    pub word: String,
+    /// When it was spent.
+    pub time: Time,
+    /// The EtcdBackup. Absent: none was created, because the schedule was suspended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<String>,
 }
 
 /// A restore test that runs.
@@ -73,6 +101,25 @@ pub struct RunningTest {
     pub backup_uid: String,
     /// The Job.
     pub job_name: String,
+}
+
+/// A look into the store: whether the objects of backups are there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StoreLook {
+    /// The Job.
+    pub job_name: String,
+    /// The EtcdBackups, all with the same destination.
+    pub backups: Vec<String>,
+    /// When it failed. The next one follows by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<Time>,
+    /// Why it failed, in one word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Why it failed, and what to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }
 
 /// A restore test that passed.
@@ -111,23 +158,36 @@ fn those_known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<FailedT
     if_known(deserializer).map(Option::unwrap_or_default)
 }
 
+/// As [`those_known`].
+fn orders_known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SpentOrder>, D::Error> {
+    if_known(deserializer).map(Option::unwrap_or_default)
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 /// A type of a condition of an EtcdBackupSchedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ScheduleCondition {
     /// True when its backups come about.
     Ready,
+    /// True when the newest backup was in the store at the last look.
+    InStore,
     /// True when the last restore test passed.
     Verified,
 }
 
 impl ScheduleCondition {
     /// Every type, in the order in which status shows them.
-    pub const ALL: [Self; 2] = [Self::Ready, Self::Verified];
+    pub const ALL: [Self; 3] = [Self::Ready, Self::InStore, Self::Verified];
 
     /// The name in `status.conditions[].type`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ready => "Ready",
+            Self::InStore => "InStore",
             Self::Verified => "Verified",
         }
     }

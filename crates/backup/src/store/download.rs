@@ -7,7 +7,7 @@ use futures::stream::{self, BoxStream, StreamExt};
 use object_store::ObjectStoreExt;
 use quorate_api::job::{Failure, FailureKind};
 
-use super::explain::Act;
+use super::explain::{self, Act};
 use super::upload::PART;
 use super::{Place, Store};
 use crate::Result;
@@ -29,7 +29,7 @@ impl Store {
             Place::Folder(folder) => folder.range(&path, range.clone()).await?,
             Place::Remote(store) => {
                 let bytes = store.get_range(&path, range.clone()).await;
-                bytes.map_err(|error| self.explain(&error, Act::Read, key))?
+                bytes.map_err(|error| self.lost(&error, key))?
             }
         };
         if bytes.len() as u64 == range.end - range.start {
@@ -37,5 +37,17 @@ impl Store {
         }
         let message = format!("{} became shorter while it was read", self.url(key));
         Err(Failure::new(FailureKind::Mismatch, message))
+    }
+
+    /// The failure of a range of an object that was there. A 404 counts only in the words of a store.
+    fn lost(&self, error: &object_store::Error, key: &str) -> Failure {
+        if explain::is_missing_object(error) && !explain::names_what_is_missing(error) {
+            let message = format!(
+                "{} was there, and is answered with 404, not in the words of a store. Check the store, and for a proxy on the way",
+                self.url(key)
+            );
+            return Failure::new(FailureKind::StoreUnavailable, message);
+        }
+        self.explain(error, Act::Read, key)
     }
 }

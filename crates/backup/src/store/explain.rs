@@ -9,6 +9,8 @@ use quorate_api::job::{Failure, FailureKind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     Read,
+    /// All of a prefix.
+    List,
     Write,
     Delete,
 }
@@ -25,11 +27,26 @@ const BAD_CREDENTIALS: [&str; 7] = [
     "invalid_grant",
 ];
 
+/// What the client says of a server whose certificate it does not accept; the reason follows.
+const BAD_CERTIFICATE: &str = "invalid peer certificate: ";
+
+/// What the client says where it expects TLS and the server speaks something else.
+const NO_TLS: &str = "received corrupt message of type InvalidContentType";
+
 /// Whether the object is missing, and not its bucket or the user.
 pub(crate) fn is_missing_object(error: &object_store::Error) -> bool {
     let text = chain(error);
     matches!(error, object_store::Error::NotFound { .. })
         && !names_missing_bucket(&text)
+        && !names_bad_credentials(&text)
+}
+
+/// Whether a store says in its own words that the object is missing, or all of its bucket.
+pub(crate) fn names_what_is_missing(error: &object_store::Error) -> bool {
+    let text = chain(error);
+    let names_object = ["NoSuchKey", "BlobNotFound"].iter().any(|word| text.contains(word));
+    matches!(error, object_store::Error::NotFound { .. })
+        && (names_object || names_missing_bucket(&text))
         && !names_bad_credentials(&text)
 }
 
@@ -43,6 +60,7 @@ pub(crate) fn explain(
     let url = destination.url(key);
     let what = match act {
         Act::Read => format!("cannot read {url}"),
+        Act::List => format!("cannot list what is under {url}"),
         Act::Write => format!("cannot write {url}"),
         Act::Delete => format!("cannot delete {url}"),
     };
@@ -58,11 +76,22 @@ fn class(error: &object_store::Error, act: Act, destination: &Destination) -> (F
         None => "the identity of the Pod's service account or node".to_owned(),
     };
     match error {
-        E::NotFound { .. } if names_missing_bucket(&text) => {
+        E::NotFound { .. } | E::Generic { .. } if names_missing_bucket(&text) => {
             (FailureKind::NotInStore, format!("the bucket does not exist; create it. {}", brief(&text)))
         }
-        E::PermissionDenied { .. } | E::Unauthenticated { .. } => {
-            let why = format!("the store refuses {secret}; check them and their rights. {}", brief(&text));
+        _ if is_refused(error, &text) => {
+            let unseen = match act {
+                Act::Read if destination.s3.is_some() => {
+                    ". S3 answers so also for an object that is not there, to whom has no right s3:ListBucket on the bucket"
+                }
+                Act::List => {
+                    ". To find the newest backup needs the right to list (S3: s3:ListBucket on the bucket; GCS: storage.objects.list; Azure: \
+                     list), which backups do not need. Without it, name the object with its SHA-256 (source)"
+                }
+                Act::Read | Act::Write | Act::Delete => "",
+            };
+            let why =
+                format!("the store refuses {secret}; check them and their rights{unseen}. {}", brief(&text));
             (FailureKind::StoreForbidden, why)
         }
         _ if names_bad_credentials(&text) => {
@@ -70,7 +99,9 @@ fn class(error: &object_store::Error, act: Act, destination: &Destination) -> (F
             (FailureKind::StoreForbidden, why)
         }
         E::NotFound { .. } => match act {
-            Act::Read | Act::Delete => (FailureKind::NotInStore, "there is no such object".to_owned()),
+            Act::Read | Act::List | Act::Delete => {
+                (FailureKind::NotInStore, "there is no such object".to_owned())
+            }
             // A write does not need the object. The reply to the end of an upload may have been lost: S3 has forgotten the upload when the
             // request is repeated.
             Act::Write => {
@@ -86,10 +117,50 @@ fn class(error: &object_store::Error, act: Act, destination: &Destination) -> (F
         E::InvalidPath { .. } | E::UnknownConfigurationKey { .. } => {
             (FailureKind::OrderRefused, brief(&text))
         }
+        _ if text.contains(NO_TLS) && text.contains("(Connect)") => (
+            FailureKind::OrderRefused,
+            "the server does not speak TLS there; correct the endpoint".to_owned(),
+        ),
+        _ if text.contains(BAD_CERTIFICATE) => of_certificate(&text, destination),
         _ => (
             FailureKind::StoreUnavailable,
             format!("the store does not answer as it should: {}", brief(&text)),
         ),
+    }
+}
+
+/// Nothing of this passes while a client waits, but for a certificate that has ended: who renews it does not know who waits.
+fn of_certificate(text: &str, destination: &Destination) -> (FailureKind, String) {
+    let why = text.split_once(BAD_CERTIFICATE).map_or(text, |(_, why)| why);
+    let (kind, cure) = if why.contains("UnknownIssuer") || why.contains("CaUsedAsEndEntity") {
+        let cure = match (destination.ca_secret(), &destination.s3) {
+            (Some(secret), _) => {
+                format!("its authority is not in ca.crt of Secret {secret}; put the right one there")
+            }
+            (None, Some(_)) => "no public authority has signed it; put the certificate of its own one into ca.crt of a Secret, and name that \
+                                Secret in s3.caSecret"
+                .to_owned(),
+            (None, None) => "no public authority has signed it; correct the endpoint, or look for a proxy on the way".to_owned(),
+        };
+        (FailureKind::OrderRefused, cure)
+    } else if why.contains("expired") || why.contains("not valid yet") {
+        (FailureKind::StoreUnavailable, "renew it, or correct the clock of the node".to_owned())
+    } else {
+        (FailureKind::OrderRefused, "correct the endpoint, or give the server another certificate".to_owned())
+    };
+    (kind, format!("the certificate of the server is not accepted: {cure}. {}", brief(why)))
+}
+
+/// `object_store` makes a class of the replies about one object only, and none of those to a list.
+fn is_refused(error: &object_store::Error, text: &str) -> bool {
+    match error {
+        object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => true,
+        object_store::Error::Generic { .. } => {
+            !names_bad_credentials(text)
+                && text.contains("list request")
+                && ["401 Unauthorized", "403 Forbidden"].iter().any(|word| text.contains(word))
+        }
+        _ => false,
     }
 }
 
@@ -180,6 +251,50 @@ mod tests {
             assert!(failure.message.starts_with("cannot write s3://b/k: "), "{}", failure.message);
             assert!(failure.message.contains(words), "{words}: {}", failure.message);
         }
+    }
+
+    #[test]
+    fn o16_a_certificate_that_nobody_vouches_for_is_named_with_its_cure_and_not_tried_again() {
+        let private = |ca: Option<&str>| {
+            let ca_secret = ca.map(|name| SecretName { name: name.to_owned() });
+            Destination { s3: Some(S3 { ca_secret, ..S3::default() }), ..Destination::default() }
+        };
+        let gcs =
+            Destination { gcs: Some(quorate_api::destination::Gcs::default()), ..Destination::default() };
+        let unknown = "invalid peer certificate: UnknownIssuer";
+        let name = "invalid peer certificate: certificate not valid for name \"s3.example\"; certificate is only valid for DnsName(\"s4.example\")";
+        let old = "invalid peer certificate: certificate expired: verification time 9 (UNIX), but certificate is not valid after 8 (1 seconds ago)";
+        let plain = "received corrupt message of type InvalidContentType";
+        let table = [
+            (unknown, private(None), FailureKind::OrderRefused, "s3.caSecret"),
+            (unknown, private(Some("ca-of-s3")), FailureKind::OrderRefused, "ca.crt of Secret ca-of-s3"),
+            (unknown, gcs, FailureKind::OrderRefused, "proxy"),
+            (name, private(Some("ca-of-s3")), FailureKind::OrderRefused, "s4.example"),
+            (old, private(None), FailureKind::StoreUnavailable, "renew it"),
+            (plain, private(None), FailureKind::OrderRefused, "does not speak TLS"),
+        ];
+        for (words, destination, kind, cure) in table {
+            let error = object_store::Error::Generic {
+                store: "S3",
+                source: format!("Error performing HEAD https://s3.example/b/k in 1s, after 4 retries - client error (Connect): {words}").into(),
+            };
+            let failure = explain(&error, Act::Write, &destination, "k");
+            assert_eq!(failure.kind, kind, "{}", failure.message);
+            assert!(failure.message.contains(cure), "{cure}: {}", failure.message);
+            assert!(!failure.message.contains("retries"), "{}", failure.message);
+        }
+    }
+
+    #[test]
+    fn o06_a_read_that_is_refused_names_the_right_to_list() {
+        let destination = Destination { s3: Some(S3::default()), ..Destination::default() };
+        let denied = object_store::Error::PermissionDenied {
+            path: "x".to_owned(),
+            source: Box::<dyn Error + Send + Sync>::from("403 Forbidden".to_owned()),
+        };
+        let message = |act| explain(&denied, act, &destination, "k").message;
+        assert!(message(Act::Read).contains("s3:ListBucket"), "{}", message(Act::Read));
+        assert!(!message(Act::Write).contains("s3:ListBucket"), "{}", message(Act::Write));
     }
 
     #[test]

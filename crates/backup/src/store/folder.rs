@@ -14,7 +14,7 @@ use quorate_api::job::{Failure, FailureKind};
 use tempfile::NamedTempFile;
 use tokio::io::AsyncWriteExt;
 
-use super::Created;
+use super::{Created, SMALL};
 use crate::Result;
 
 /// Pods of the claim's group read the file, also those that run as another user.
@@ -47,6 +47,39 @@ impl Folder {
 
     pub(super) async fn size(&self, key: &Key) -> Result<Option<u64>> {
         self.on_disk(key, |file| missing_is_none(fs::metadata(file).map(|found| found.len()))).await
+    }
+
+    /// The names of all files below, relative to the root, and no more than so many. Temporary ones are left out.
+    pub(super) async fn list(&self, below: &Key, most: usize) -> Result<Vec<String>> {
+        let root = self.root.clone();
+        let list = move |top: &Path| {
+            let (mut found, mut dirs) = (Vec::new(), vec![top.to_owned()]);
+            while let Some(dir) = dirs.pop() {
+                let entries = match fs::read_dir(&dir) {
+                    Ok(entries) => entries,
+                    Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                    Err(error) => return Err(error),
+                };
+                for entry in entries {
+                    let entry = entry?;
+                    // Not through links, which may lead anywhere.
+                    let kind = entry.file_type()?;
+                    if kind.is_dir() && entry.file_name() != "lost+found" {
+                        dirs.push(entry.path());
+                    } else if kind.is_file()
+                        && let Ok(name) = entry.path().strip_prefix(&root)
+                        && let Some(name) = name.to_str().filter(|name| !name.ends_with(PARTIAL))
+                    {
+                        found.push(name.to_owned());
+                        if found.len() > most {
+                            return Ok(found);
+                        }
+                    }
+                }
+            }
+            Ok(found)
+        };
+        self.on_disk(below, list).await
     }
 
     pub(super) async fn range(&self, key: &Key, range: Range<u64>) -> Result<Bytes> {
@@ -95,6 +128,33 @@ impl Folder {
             sync_dir(parent(path))
         };
         self.on_disk(key, delete).await
+    }
+
+    /// The bytes that are free where the file of a key will be. `None` if the file system does not tell: some of a network have no size, and
+    /// some refuse to be asked, which says nothing about what can be written.
+    pub(super) async fn free(&self, key: &Key) -> Result<Option<u64>> {
+        let free = |path: &Path| {
+            let told = rustix::fs::statvfs(parent(path)).ok().filter(|told| told.f_blocks > 0);
+            Ok(told.map(|told| told.f_bavail.saturating_mul(told.f_frsize)))
+        };
+        self.on_disk(key, free).await
+    }
+
+    /// The newest file in the directory of a key whose name ends so.
+    pub(super) async fn newest(&self, key: &Key, end: &'static str) -> Result<Option<Bytes>> {
+        let newest = move |path: &Path| {
+            let mut newest = None;
+            for entry in fs::read_dir(parent(path))? {
+                let path = entry?.path();
+                let Ok(found) = fs::metadata(&path) else { continue };
+                let is_one = found.is_file() && found.len() <= SMALL && path.to_string_lossy().ends_with(end);
+                if is_one && let Ok(time) = found.modified() {
+                    newest = newest.max(Some((time, path)));
+                }
+            }
+            newest.map_or(Ok(None), |(_, path)| missing_is_none(fs::read(path).map(Bytes::from)))
+        };
+        self.on_disk(key, newest).await
     }
 
     /// Carries out an act on the file of a key, on a thread: a volume may hang.
@@ -201,6 +261,9 @@ fn explain(error: &io::Error, path: &Path) -> Failure {
         _ => FailureKind::StoreUnavailable,
     };
     let advice = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            ". Make room: a larger claim, or fewer backups in it (EtcdBackups with deletionPolicy Delete, and retention of their schedule)"
+        }
         ErrorKind::PermissionDenied => {
             ". Let the Pods' group read the claim: podTemplate.spec.securityContext.fsGroup"
         }

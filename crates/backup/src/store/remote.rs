@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use object_store::aws::AmazonS3Builder;
+use object_store::aws::{AmazonS3Builder, Checksum};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::{BackoffConfig, Certificate, ClientOptions, ObjectStore, RetryConfig};
-use quorate_api::destination::{Azure, Gcs, S3};
+use quorate_api::destination::{Azure, ChecksumHeader, Gcs, S3};
 use quorate_api::job::{Failure, FailureKind};
 
 use super::unfinished::Uploads;
@@ -58,9 +58,16 @@ pub(super) fn s3(spec: &S3, places: &Places) -> Result<(Arc<dyn ObjectStore>, Up
     if spec.region.is_some() || spec.endpoint.is_some() {
         builder = builder.with_region(spec.region.as_deref().unwrap_or("us-east-1"));
     }
-    let bucket =
-        builder.with_virtual_hosted_style_request(!path_style).build().map_err(|error| unusable(&error))?;
-    let uploads = Uploads::new(bucket.clone(), &options).map_err(|error| unusable(&error))?;
+    // A bucket with object lock takes no write without one, and the signed hash of the payload does not count.
+    match spec.checksum.unwrap_or_default() {
+        ChecksumHeader::Sha256 => builder = builder.with_checksum_algorithm(Checksum::SHA256),
+        ChecksumHeader::None => {}
+    }
+    let bucket = builder
+        .with_virtual_hosted_style_request(!path_style)
+        .build()
+        .map_err(|error| no_client(&error, spec))?;
+    let uploads = Uploads::new(bucket.clone(), &options).map_err(|error| no_client(&error, spec))?;
     let bucket: Arc<dyn ObjectStore> = Arc::new(bucket);
     Ok((bucket, uploads))
 }
@@ -173,6 +180,16 @@ fn opened<S: ObjectStore>(store: object_store::Result<S>) -> Result<Arc<dyn Obje
 
 fn unusable(error: &object_store::Error) -> Failure {
     Failure::new(FailureKind::OrderRefused, format!("the destination cannot be used: {error}"))
+}
+
+/// The one cause of these words is a machine without a bundle of public authorities.
+fn no_client(error: &object_store::Error, spec: &S3) -> Failure {
+    if spec.ca_secret.is_some() || !error.to_string().ends_with("builder error") {
+        return unusable(error);
+    }
+    let message = "the certificate of the server cannot be verified: there are no public authorities here; put the certificate of its own \
+                   one into ca.crt of a Secret, and name that Secret in s3.caSecret";
+    Failure::new(FailureKind::OrderRefused, message)
 }
 
 fn client(endpoint: Option<&str>, own_ca: bool, places: &Places) -> Result<ClientOptions> {

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 
 use age::secrecy::ExposeSecret;
 use quorate_api::destination::{Destination, Pvc};
-use quorate_api::job::{BackupOrder, Manifest, Origin, RemoveOrder, Source, SourceEndpoint, VerifyOrder};
-use quorate_backup::{Context, Places};
+use quorate_api::job::{
+    BackupOrder, Manifest, Origin, RemoveOrder, Source, SourceEndpoint, Verified, VerifyOrder,
+};
+use quorate_backup::{Context, Places, fetch_for_test};
 use quorate_etcd::testkit::{Cluster, Setup, etcd};
 use quorate_model::Minor;
 use tempfile::TempDir;
@@ -82,6 +84,9 @@ impl Bed {
             compress: false,
             recipients: Vec::new(),
             spool: false,
+            quota_bytes: None,
+            rate_limit: None,
+            seconds: None,
         }
     }
 
@@ -126,6 +131,16 @@ pub fn source(destination: &Destination, manifest: &Manifest) -> Source {
 
 pub fn verify_order(destination: &Destination, manifest: &Manifest) -> VerifyOrder {
     VerifyOrder { source: source(destination, manifest) }
+}
+
+/// A restore test: both containers of its Job, one after the other.
+pub async fn verify(
+    order: &VerifyOrder,
+    programs: &Path,
+    context: &Context,
+) -> quorate_backup::Result<Verified> {
+    fetch_for_test(order, context).await?;
+    quorate_backup::verify(order, programs, context).await
 }
 
 pub fn remove_order(order: &BackupOrder) -> RemoveOrder {

@@ -5,10 +5,12 @@ mod bed;
 mod s3;
 mod unfinished;
 
-use bed::{Bed, KEY, in_pvc, remove_order, source, verify_order};
-use quorate_api::destination::Destination;
-use quorate_api::job::{BackupOrder, Failure, FailureKind, Manifest, ReadOrder};
-use quorate_backup::{Found, back_up, read, remove, verify};
+use std::time::{Duration, Instant};
+
+use bed::{Bed, KEY, in_pvc, remove_order, source, verify, verify_order};
+use quorate_api::destination::{ChecksumHeader, Destination};
+use quorate_api::job::{BackupOrder, Contents, Failure, FailureKind, Manifest, ReadOrder};
+use quorate_backup::{Found, back_up, read, remove};
 use quorate_etcd::Read;
 use quorate_etcd::testkit::{MINORS, eventually};
 use quorate_model::{Minor, Revision};
@@ -27,8 +29,11 @@ async fn restores(bed: &Bed, destination: &Destination, manifest: &Manifest) {
     let verified = verify(&verify_order(destination, manifest), &bed.programs(), &bed.context).await.unwrap();
     assert_eq!((verified.keys, verified.revision), (keys, revision.0), "{:?}", bed.minor());
     assert_eq!(verified.manifest, *manifest);
+    // A cluster of one would serve nobody meanwhile.
+    assert_eq!(manifest.contents.is_some(), bed.cluster.members.len() > 1, "{:?}", manifest.contents);
     let order = ReadOrder { source: source(destination, manifest) };
-    assert_eq!(read(&order, &bed.context).await.unwrap(), *manifest, "it is read without being kept");
+    let without_auth = Manifest { auth_enabled: Some(false), ..manifest.clone() };
+    assert_eq!(read(&order, &bed.context).await.unwrap(), without_auth, "it is read without being kept");
     let hash = client.hash_kv(Some(Revision(verified.revision))).await.unwrap();
     assert_eq!(verified.hash, hash.hash, "the restored etcd has the same keys, values and history");
     assert_eq!(std::fs::read_dir(&bed.context.places.scratch).unwrap().count(), 0, "nothing is left");
@@ -81,6 +86,79 @@ async fn a_follower_sends_the_snapshot_and_never_a_member_of_another_cluster() {
     order.origin.cluster_id = None;
     order.min_revision = Some(1000);
     assert!(fails(&bed, &order).await.message.contains("1000 is needed"));
+}
+
+#[tokio::test]
+async fn o09_a_member_whose_data_are_not_what_the_others_have_sends_no_backup() {
+    let mut bed = Bed::new(MINOR, 3).await;
+    let leader = bed.cluster.led().await;
+    let value = "what the client wrote";
+    bed.cluster.members[leader].client().put("key", value).await.unwrap();
+    // A follower's disk gives back another value: etcd has no checksum of what is in its database.
+    let wrong = (leader + 1) % 3;
+    let mut member = bed.cluster.members.remove(wrong);
+    eventually("the write is in its database", async || {
+        // Its log is applied again at a start, so the database must have it.
+        let read = member.client().get("key", Read::Linearizable).await;
+        read.map_err(|error| error.to_string())?.ok_or("it has no such key".to_owned())
+    })
+    .await;
+    member.client().defragment().await.unwrap();
+    member.kill();
+    let database = member.data_dir().join("member/snap/db");
+    let mut bytes = std::fs::read(&database).unwrap();
+    let at: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(value.as_bytes())).collect();
+    assert!(!at.is_empty());
+    for at in at {
+        bytes[at] = b'W';
+    }
+    std::fs::write(&database, bytes).unwrap();
+    member.start();
+    bed.cluster.members.insert(wrong, member);
+    eventually("it serves again", async || {
+        bed.cluster.members[wrong].client().revision(Read::Linearizable).await
+    })
+    .await;
+
+    let mut order = bed.order(&in_pvc());
+    order.endpoints.rotate_left(wrong);
+    let manifest = back_up(&order, &bed.context).await.unwrap();
+    let contents = manifest.contents.expect("two members agree");
+    assert_ne!(manifest.member, bed.cluster.members[wrong].name, "it comes first, and the others agree");
+    assert_ne!(contents.confirmed_by.as_ref(), Some(&bed.cluster.members[wrong].name));
+    // Only the two followers can be asked: nobody can tell which of them is right.
+    "of-two.db".clone_into(&mut order.key);
+    order.endpoints.retain(|endpoint| endpoint.member != bed.cluster.members[leader].name);
+    let refused = fails(&bed, &order).await;
+    assert_eq!(refused.kind, FailureKind::NoSource);
+    assert!(refused.message.contains("different data at revision"), "{}", refused.message);
+}
+
+#[tokio::test]
+async fn o09_a_restore_test_compares_what_the_members_had() {
+    let bed = Bed::new(MINOR, 3).await;
+    let leader = bed.cluster.led().await;
+    bed.fill(3).await;
+    let manifest = back_up(&bed.order(&in_pvc()), &bed.context).await.unwrap();
+    let json = bed.context.places.pvc.join(format!("prod/{KEY}.json"));
+    let contents = manifest.contents.clone().unwrap();
+    assert_eq!(contents.keys, 3);
+    let leader = &bed.cluster.members[leader].name;
+    assert!(
+        contents.confirmed_by.as_ref().is_some_and(|member| member != leader && *member != manifest.member)
+    );
+    verify(&verify_order(&in_pvc(), &manifest), &bed.programs(), &bed.context).await.unwrap();
+    for (edit, said) in [
+        (Contents { keys: 4, ..contents.clone() }, "the number of keys is 3"),
+        (Contents { hash: contents.hash ^ 1, ..contents }, "HashKV is"),
+    ] {
+        let other = Manifest { contents: Some(edit), ..manifest.clone() };
+        std::fs::write(&json, serde_json::to_vec(&other).unwrap()).unwrap();
+        let order = verify_order(&in_pvc(), &other);
+        let failure = verify(&order, &bed.programs(), &bed.context).await.unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Mismatch);
+        assert!(failure.message.contains(said), "{}", failure.message);
+    }
 }
 
 #[tokio::test]
@@ -155,6 +233,36 @@ async fn a_client_of_google_cloud_storage_backs_up_finds_restores_and_removes() 
     let refused = fails(&bed, &bed.order(&server.destination)).await;
     assert!(refused.message.contains("has written the manifest"), "{refused:?}");
     assert_eq!(std::fs::read(manifest).unwrap(), other);
+}
+
+#[tokio::test]
+async fn o06_a_bucket_with_object_lock_takes_a_backup_and_one_without_the_header_is_refused() {
+    let server = Server::start().await;
+    let bed = Bed::new(MINOR, 1).await.with(&server);
+    // More than one part.
+    bed.fill(200).await;
+    server.fault(Fault::Locked);
+    let mut order = bed.order(&server.destination);
+    let first = back_up(&order, &bed.context).await.unwrap();
+    restores(&bed, &server.destination, &first).await;
+    order.key.push('2');
+    order.destination.s3.as_mut().unwrap().checksum = Some(ChecksumHeader::None);
+    let refused = fails(&bed, &order).await;
+    assert!(refused.message.contains("x-amz-checksum"), "{}", refused.message);
+}
+
+#[tokio::test]
+async fn o06_credentials_that_only_write_are_enough_for_a_backup() {
+    let server = Server::start().await;
+    let bed = Bed::new(MINOR, 1).await.with(&server);
+    let order = bed.order(&server.destination);
+    server.fault(Fault::WriteOnly);
+    back_up(&order, &bed.context).await.unwrap();
+    // The answer was lost, and nobody sees that it is complete: object and manifest go together all the same.
+    bed.fill(1).await;
+    let second = back_up(&order, &bed.context).await.unwrap();
+    server.fault(Fault::None);
+    restores(&bed, &server.destination, &second).await;
 }
 
 #[tokio::test]
@@ -276,6 +384,25 @@ async fn a_snapshot_is_written_to_a_volume_first_if_ordered() {
     let manifest = back_up(&order, &bed.context).await.unwrap();
     assert!(manifest.snapshot_bytes > 16 << 20, "several parts");
     restores(&bed, &server.destination, &manifest).await;
+}
+
+#[tokio::test]
+async fn o08_a_limit_bounds_what_is_read_of_a_member_also_into_a_volume() {
+    let bed = Bed::new(MINOR, 1).await;
+    bed.fill(40).await;
+    for spool in [false, true] {
+        let began = Instant::now();
+        let limit = Some(1 << 20);
+        let key = format!("demo/spool-{spool}.db");
+        let order = BackupOrder { spool, key, rate_limit: limit, seconds: Some(60), ..bed.order(&in_pvc()) };
+        let manifest = back_up(&order, &bed.context).await.unwrap();
+        let least = Duration::from_millis((manifest.snapshot_bytes * 1000) >> 20);
+        assert!(least > Duration::from_secs(2), "{least:?}");
+        assert!(began.elapsed() + Duration::from_millis(100) > least, "{least:?} {:?}", began.elapsed());
+    }
+    let hopeless = BackupOrder { rate_limit: Some(64 << 10), seconds: Some(10), ..bed.order(&in_pvc()) };
+    let failure = fails(&bed, &hopeless).await;
+    assert_eq!((failure.kind, failure.wrote), (FailureKind::LimitTooLow, Some(false)), "{}", failure.message);
 }
 
 #[tokio::test]

@@ -28,6 +28,10 @@ pub enum Fault {
     Cut,
     /// Parts are not answered.
     Hang,
+    /// Objects are not shown to anybody: 403, as S3 answers without s3:GetObject and s3:ListBucket.
+    WriteOnly,
+    /// What is written without a checksum header is refused, as by a bucket of AWS with object lock.
+    Locked,
     /// An upload is completed, but the answer is 500. S3 does not know the upload when the request is repeated.
     LoseCompletion,
 }
@@ -111,8 +115,25 @@ impl Server {
                             Fault::Hang if is_part => {
                                 let _ = faults.wait_for(|fault| *fault != Fault::Hang).await;
                             }
-                            Fault::None | Fault::Error | Fault::Cut | Fault::Hang | Fault::LoseCompletion => {
+                            Fault::WriteOnly if ["GET", "HEAD"].contains(&request.method().as_str()) => {
+                                return Ok(refusal(403, "AccessDenied"));
                             }
+                            Fault::Locked
+                                if request.method() == hyper::Method::PUT
+                                    && !has_checksum(request.headers()) =>
+                            {
+                                return Ok(refusal(
+                                    400,
+                                    "InvalidRequest: Content-MD5 OR x-amz-checksum- HTTP header is required",
+                                ));
+                            }
+                            Fault::WriteOnly
+                            | Fault::Locked
+                            | Fault::None
+                            | Fault::Error
+                            | Fault::Cut
+                            | Fault::Hang
+                            | Fault::LoseCompletion => {}
                         }
                         let reply = service
                             .call(request.map(s3s::Body::from))
@@ -171,6 +192,15 @@ impl Server {
             |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
         entries.map(name).filter(|name| name.starts_with(".upload")).count()
     }
+}
+
+fn refusal(status: u16, code: &str) -> hyper::Response<s3s::Body> {
+    let body = s3s::Body::from(format!("<Error><Code>{code}</Code></Error>"));
+    hyper::Response::builder().status(status).body(body).unwrap()
+}
+
+fn has_checksum(headers: &hyper::HeaderMap) -> bool {
+    headers.contains_key("x-amz-checksum-sha256")
 }
 
 /// From Google's client. An object that must not exist: generation 0 to Google, any to S3. An emulator gets an empty token.

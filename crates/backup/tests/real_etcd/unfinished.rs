@@ -6,6 +6,7 @@ use std::time::Duration;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::multipart::MultipartStore as _;
 use object_store::path::Path as Key;
+use object_store::{Certificate, ClientOptions};
 use quorate_api::destination::{Destination, S3, SecretName};
 use quorate_backup::{back_up, remove};
 use quorate_etcd::testkit::eventually;
@@ -31,13 +32,14 @@ impl Bucket {
     fn start() -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let server = S3Server::start().unwrap();
+        let ca = Certificate::from_pem(server.ca().as_bytes()).unwrap();
         let s3 = AmazonS3Builder::new()
             .with_bucket_name(S3Server::BUCKET)
             .with_access_key_id(S3Server::ACCESS_KEY)
             .with_secret_access_key(S3Server::SECRET_KEY)
             .with_endpoint(server.endpoint())
             .with_region("us-east-1")
-            .with_allow_http(true);
+            .with_client_options(ClientOptions::new().with_root_certificate(ca));
         Self { s3: s3.build().unwrap(), server }
     }
 
@@ -47,9 +49,17 @@ impl Bucket {
             prefix: Some("team/prod".to_owned()),
             endpoint: Some(self.server.endpoint()),
             credentials_secret: Some(SecretName { name: "store".to_owned() }),
+            ca_secret: Some(SecretName { name: "store".to_owned() }),
             ..S3::default()
         };
         Destination { s3: Some(s3), ..Destination::default() }
+    }
+
+    /// What the Secrets of the destination hold.
+    fn admit(&self, bed: &Bed) {
+        let places = &bed.context.places;
+        write_secret(&places.credentials, S3Server::ACCESS_KEY, S3Server::SECRET_KEY);
+        std::fs::write(&places.ca_file, self.server.ca()).unwrap();
     }
 
     /// An upload with one part that is never completed, begun so many hours ago.
@@ -85,7 +95,7 @@ fn uid(last: char) -> String {
 async fn a_backup_aborts_what_killed_jobs_of_the_same_etcd_have_left_and_nothing_else() {
     let bucket = Bucket::start();
     let bed = Bed::new(MINOR, 1).await;
-    write_secret(&bed.context.places.credentials, S3Server::ACCESS_KEY, S3Server::SECRET_KEY);
+    bucket.admit(&bed);
     let mut order = bed.order(&bucket.destination());
     order.key = format!("default/demo/nightly-1-{}.db", uid('1'));
     let own = bucket.begin(&format!("team/prod/{}", order.key), 0).await;
@@ -122,7 +132,7 @@ async fn a_backup_aborts_what_killed_jobs_of_the_same_etcd_have_left_and_nothing
 async fn a_job_that_is_killed_while_it_uploads_leaves_an_upload_that_the_next_try_aborts() {
     let bucket = Bucket::start();
     let bed = Bed::new(MINOR, 1).await;
-    write_secret(&bed.context.places.credentials, S3Server::ACCESS_KEY, S3Server::SECRET_KEY);
+    bucket.admit(&bed);
     bed.fill(600).await;
     let order = bed.order(&bucket.destination());
     let (killed, context) = (order.clone(), bed.context.clone());

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use super::member_name;
 use crate::flags::{self, STARTS_NEW};
 use crate::labels::{is_labelled, is_owned_by};
-use crate::pod::{AGENT, AGENT_VOLUME, ETCD, INSTALL, RESTORED};
+use crate::pod::{AGENT, AGENT_VOLUME, ETCD, FETCH, INSTALL, RESTORED};
 use crate::{bootstrap, quorum_recovery};
 
 /// The scheduler of Pods that name none.
@@ -96,7 +96,8 @@ fn read_one(pod: &Pod, at: &ClusterRef) -> snapshot::Pod {
         boots_new: starts_new(pod),
         read_only: member_name(meta, at).and_then(|member| quorum_recovery::read(pod, &member, etcd)),
         restores: restores(pod),
-        restore_failure: etcd.and_then(restore_failure),
+        restore_failure: restore_failure(status),
+        fetches: container(status, FETCH).is_some_and(is_running),
         runs: etcd.is_some_and(is_running),
         mounting: etcd.filter(|etcd| !is_running(etcd) && !has_run(etcd)).and_then(|_| mounting(status)),
         stops_by: meta.deletion_timestamp.as_ref().map(|at| Instant(at.0.as_millisecond())),
@@ -161,12 +162,18 @@ fn restores(pod: &Pod) -> bool {
     args(pod).any(|arg| arg.strip_prefix("--expect=") == Some(RESTORED))
 }
 
-/// Why the agent could not restore the snapshot, by the message with which the container ended last. It counts until a later run is
-/// ready for the first time.
-fn restore_failure(etcd: &ContainerStatus) -> Option<RestoreFailure> {
-    let end = ends(etcd).next().filter(|_| etcd.started != Some(true))?;
-    let Failure { kind, message } = failure(end.message.as_deref()?)?;
+/// Why the agent could not fetch or restore the snapshot, by the message with which its container ended last. It counts until that has
+/// succeeded, or until a later run of etcd's is ready for the first time. In Pods of earlier releases that one does both.
+fn restore_failure(status: &PodStatus) -> Option<RestoreFailure> {
+    let etcd = container(status, ETCD).filter(|etcd| etcd.started != Some(true))?;
+    let end = container(status, FETCH).and_then(unfetched).or_else(|| ends(etcd).next())?;
+    let Failure { kind, message, database_bytes: _, wrote: _ } = failure(end.message.as_deref()?)?;
     Some(RestoreFailure::new(bootstrap::cause(kind), message))
+}
+
+/// How the container that fetches ended the last time, unless it has fetched.
+fn unfetched(fetch: &ContainerStatus) -> Option<&ContainerStateTerminated> {
+    ends(fetch).next().filter(|end| end.exit_code != 0)
 }
 
 /// The agent's answer that it failed, if the message is one.
@@ -178,7 +185,9 @@ fn failure(message: &str) -> Option<Failure> {
         | Answer::Read(_)
         | Answer::Verified(_)
         | Answer::Stored(_)
-        | Answer::NothingStored(_) => None,
+        | Answer::NothingStored(_)
+        | Answer::Looked(_)
+        | Answer::Found(_) => None,
     }
 }
 
@@ -233,7 +242,10 @@ fn image_volume(pod: &Pod, status: &PodStatus) -> Option<ImageVolume> {
     let waiting = etcd.state.as_ref()?.waiting.as_ref()?;
     let message = waiting.message.as_deref().unwrap_or("no message");
     match waiting.reason.as_deref()? {
-        "ContainerCreating" if !has_run(etcd) => Some(ImageVolume::Mounting(mounting(status)?)),
+        // The second where an init container comes before it.
+        "ContainerCreating" | "PodInitializing" if !has_run(etcd) => {
+            Some(ImageVolume::Mounting(mounting(status)?))
+        }
         reason @ "CreateContainerError" if !PASSING.iter().any(|passing| message.contains(passing)) => {
             Some(ImageVolume::Refused(format!("{reason}: {message}")))
         }
@@ -281,7 +293,9 @@ fn guard(status: &PodStatus) -> Option<(GuardVerdict, String)> {
     if etcd.started == Some(true) {
         return None;
     }
-    let message = ends(etcd).next()?.message.as_ref()?;
+    // Before a snapshot is fetched the guard looks at the volume, too.
+    let end = container(status, FETCH).and_then(unfetched).or_else(|| ends(etcd).next())?;
+    let message = end.message.as_ref()?;
     let Report { verdict, message } = serde_json::from_str(message.trim()).ok()?;
     let verdict: GuardVerdict = verdict.parse().ok()?;
     (verdict != GuardVerdict::Fit).then_some((verdict, message))

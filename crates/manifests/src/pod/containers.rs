@@ -3,9 +3,10 @@
 use quorate_api::keys;
 use quorate_model::Leaf;
 use quorate_model::effect::Boot;
+use quorate_model::restore::Restore;
 use serde_json::{Value, json};
 
-use super::{ETCD, INSTALL, Member, resources};
+use super::{ETCD, FETCH, INSTALL, Member, resources};
 use crate::flags;
 use crate::service::{CLIENT_PORT, METRICS_PORT, PEER_PORT, PROBE_PORT};
 use crate::template::Template;
@@ -62,9 +63,32 @@ pub(crate) fn install_from(agent_image: &str) -> Value {
     })
 }
 
-/// The flags of the agent, which checks the volume before every start of etcd and answers the kubelet.
-fn agent(member: &Member<'_>) -> Vec<String> {
-    let Member { cluster, at, target, token, cluster_id, name, boot, ip_family, .. } = member;
+/// Brings the snapshot onto the volume of a member that restores. It alone sees credentials, identities and the store: its image is the
+/// operator's, and that of etcd is chosen by whoever edits the EtcdCluster.
+pub(super) fn fetch(member: &Member<'_>, restore: &Restore, template: &Template) -> Value {
+    let mut mounts = vec![
+        data(),
+        mount_read_only("joined", joined_dir(member)),
+        json!({ "name": "seen", "mountPath": SEEN_DIR }),
+    ];
+    mounts.extend(bootstrap::volumes(restore).into_iter().map(|(_, mount)| mount));
+    json!({
+        "name": FETCH,
+        "image": member.agent_image,
+        "command": ["/quorate", "agent", "fetch"],
+        "args": guard(member),
+        "env": bootstrap::order(member, restore).into_iter().collect::<Vec<_>>(),
+        // Those of etcd, which runs later: the Pod needs no more than without it.
+        "resources": resources::of_etcd(template.spec.resources.as_ref()),
+        "securityContext": restricted(),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": mounts,
+    })
+}
+
+/// The flags of the guard, which says whose volume it is.
+fn guard(member: &Member<'_>) -> Vec<String> {
+    let Member { cluster, token, cluster_id, name, boot, .. } = member;
     // At its first start a member finds an empty volume, or its own data from before its Pod was created again. Once the
     // member has joined, the annotation of the Pod counts, and once etcd has written data, what the Pod remembers.
     let expect = match boot {
@@ -72,11 +96,9 @@ fn agent(member: &Member<'_>) -> Vec<String> {
         Boot::Restore => RESTORED,
         Boot::Resume | Boot::Read | Boot::Extract => "data",
     };
-    let (host, scheme) = (ip_family.pod_host(), if target.tls { "https" } else { "http" });
     let mut flags = vec![
         format!("--data-dir={}", flags::DATA_DIR),
         format!("--identity={}", flags::IDENTITY_FILE),
-        format!("--canary={}", flags::CANARY_FILE),
         format!("--token={token}"),
         format!("--cluster-uid={}", cluster.metadata.uid.as_deref().unwrap_or_default()),
         format!("--member={name}"),
@@ -85,6 +107,15 @@ fn agent(member: &Member<'_>) -> Vec<String> {
         format!("--seen={SEEN}"),
     ];
     flags.extend(cluster_id.map(|id| format!("--cluster-id={id}")));
+    flags
+}
+
+/// The flags of the agent, which checks the volume before every start of etcd and answers the kubelet.
+fn agent(member: &Member<'_>) -> Vec<String> {
+    let Member { at, target, name, ip_family, .. } = member;
+    let (host, scheme) = (ip_family.pod_host(), if target.tls { "https" } else { "http" });
+    let mut flags = guard(member);
+    flags.push(format!("--canary={}", flags::CANARY_FILE));
     flags.push(format!("--listen={host}:{PROBE_PORT}"));
     flags.push(format!("--endpoint={scheme}://{host}:{CLIENT_PORT}"));
     if target.tls {
@@ -128,8 +159,6 @@ pub(super) fn etcd(member: &Member<'_>, template: &Template) -> Value {
         mount_read_only("joined", joined_dir(member)),
         json!({ "name": "seen", "mountPath": SEEN_DIR }),
     ];
-    mounts
-        .extend(member.restored_from().map(bootstrap::volumes).into_iter().flatten().map(|(_, mount)| mount));
     if target.tls {
         mounts.extend(MOUNTED.map(|(_, volume, path)| mount_read_only(volume, path)));
     }
@@ -221,7 +250,8 @@ pub(crate) fn restricted() -> Value {
 }
 
 fn small() -> Value {
-    json!({ "requests": { "cpu": "10m", "memory": "16Mi" }, "limits": { "memory": "128Mi" } })
+    // A quota on limits admits no Pod in which a container has none.
+    json!({ "requests": { "cpu": "10m", "memory": "16Mi" }, "limits": { "cpu": "500m", "memory": "128Mi" } })
 }
 
 fn data() -> Value {

@@ -1,5 +1,6 @@
 //! The conditions: which are true, why, and since when.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -11,7 +12,7 @@ use quorate_model::{Instant, MemberName, Target, Waiting};
 
 use super::picture::Picture;
 use super::waiting::{explain, text};
-use super::{backups, certificates, time};
+use super::{backups, certificates, ready, time};
 
 mod available;
 mod progressing;
@@ -79,8 +80,20 @@ pub(super) fn set(
     }
 }
 
-pub(super) fn find(type_: ConditionType, picture: &Picture<'_>) -> Option<Finding> {
+/// All of them, in the order in which status shows them.
+pub(super) fn all(picture: &Picture<'_>) -> Vec<(ConditionType, Option<Finding>)> {
+    let details = ConditionType::ALL.into_iter().filter_map(|type_| Some((type_, find(type_, picture)?)));
+    let mut found: BTreeMap<ConditionType, Finding> = details.collect();
+    let ready = ready::find(picture, &found);
+    found.insert(ConditionType::Ready, ready);
+    found.insert(ConditionType::Stalled, ready::stalled(picture));
+    ConditionType::ALL.map(|type_| (type_, found.remove(&type_))).into()
+}
+
+fn find(type_: ConditionType, picture: &Picture<'_>) -> Option<Finding> {
     Some(match type_ {
+        // They sum up the others.
+        ConditionType::Ready | ConditionType::Stalled => return None,
         ConditionType::Available => available::find(picture),
         ConditionType::Progressing => progressing::find(picture),
         ConditionType::Degraded => degraded(picture),
@@ -224,6 +237,7 @@ fn up_to_date(picture: &Picture<'_>) -> Finding {
                 | Waiting::UpgradeBackupFailed(_)
                 | Waiting::Downgrading(_)
                 | Waiting::Wave(_)
+                | Waiting::EditedTooLate { .. }
         );
         holds.then(|| explain(waiting))
     });
@@ -246,13 +260,21 @@ fn up_to_date(picture: &Picture<'_>) -> Finding {
         return Finding { holds: Some(stopped), why };
     }
     if picture.is_scaling() {
-        let (voters, size) = (record.voters().count(), picture.target().size);
-        return Finding::no(Reason::Scaling, format!("there are {voters} voters, and spec.size is {size}"));
+        return Finding::no(Reason::Scaling, scaling(picture));
     }
     let stale: Vec<&str> = picture.stale().into_iter().map(MemberName::as_str).collect();
     if !stale.is_empty() {
         let names = in_words(&stale, "runs", "run");
         return Finding::no(Reason::RollingOut, format!("{names} with an earlier Pod template"));
+    }
+    let small = smaller_volumes(picture);
+    if !small.is_empty() {
+        let volumes = in_words(&small, "has", "have");
+        let text = format!(
+            "of the volumes, {volumes} not grown to spec.storageSpec.volumeSizeRequest yet. If it lasts, kubectl describe pvc {} says why",
+            small[0]
+        );
+        return Finding::no(Reason::VolumeGrowing, text);
     }
     Finding::yes(
         Reason::Reconciled,
@@ -263,6 +285,41 @@ fn up_to_date(picture: &Picture<'_>) -> Finding {
             "every member matches the spec"
         },
     )
+}
+
+/// The voters whose volumes are known to be smaller than the spec asks for, and are not just waiting for their next mount.
+fn smaller_volumes<'a>(picture: &Picture<'a>) -> Vec<&'a str> {
+    let wanted = picture.target().storage.bytes;
+    let is_smaller = |voter: &&MemberName| {
+        let volume = picture.seen.volumes.get(*voter).filter(|volume| !volume.grows_at_mount);
+        volume.and_then(|volume| volume.capacity).is_some_and(|capacity| capacity < wanted)
+    };
+    picture.record.voters().filter(is_smaller).map(MemberName::as_str).collect()
+}
+
+/// Who comes and who goes. How many voters there are explains the rest, and says nothing where that is the size.
+fn scaling(picture: &Picture<'_>) -> String {
+    let record = picture.record;
+    let at = |is: fn(Stage) -> bool| -> Vec<&str> {
+        let members = record.members.iter().filter(|(_, member)| is(member.stage));
+        members.map(|(name, _)| name.as_str()).collect()
+    };
+    let joining = at(|stage| stage == Stage::Joining);
+    let leaving = at(|stage| matches!(stage, Stage::Leaving(_)));
+    let mut parts = vec![
+        in_words(&joining, "is being added", "are being added"),
+        in_words(&leaving, "is being removed", "are being removed"),
+    ];
+    let replaced = record.replacement.as_ref().map(|replacement| replacement.member.as_str());
+    let replaced = replaced.filter(|replaced| !leaving.contains(replaced));
+    parts.extend(replaced.map(|replaced| format!("{replaced} is being replaced")));
+    let (voters, size) = (record.voters().count(), picture.target().size);
+    if voters != size {
+        let are = if voters == 1 { "is 1 voter".to_owned() } else { format!("are {voters} voters") };
+        parts.push(format!("there {are}, and spec.size is {size}"));
+    }
+    parts.retain(|part| !part.is_empty());
+    parts.join("; ")
 }
 
 fn waits_for_the_next_change(picture: &Picture<'_>) -> bool {
@@ -342,6 +399,10 @@ fn without_quorum(picture: &Picture<'_>) -> Finding {
     }
     if !picture.was_looked_at() {
         return Finding::unknown(Reason::NotObserved, "the members have not been asked yet");
+    }
+    // Also while it is paused, when the plan waits for nothing else.
+    if let Some(kept_out) = picture.seen.kept_out_by_auth(picture.record, picture.now) {
+        return Finding::unknown(Reason::AuthEnabled, text(&Waiting::AuthEnabled(kept_out)));
     }
     Finding::no(Reason::QuorumLost, lost_quorum(picture))
 }

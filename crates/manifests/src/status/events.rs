@@ -142,7 +142,10 @@ fn of_condition(type_: ConditionType, before: Option<&Condition>, after: &Condit
         ConditionType::VersionUpgradeBlocked if news && is(after, Reason::UpgradeBackupFailed) => true,
         ConditionType::BackupHealthy if news && fails => true,
         ConditionType::BackupHealthy if turned && holds && !first => false,
-        ConditionType::Available
+        // They sum up what the others report.
+        ConditionType::Ready
+        | ConditionType::Stalled
+        | ConditionType::Available
         | ConditionType::Progressing
         | ConditionType::Degraded
         | ConditionType::QuorumAvailable

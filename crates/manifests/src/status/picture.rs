@@ -267,6 +267,9 @@ impl<'a> Picture<'a> {
             };
             return Some(format!("its Pod is stopping; {then}"));
         }
+        if self.seen.is_getting_ready_after_defragmentation(member, self.now) {
+            return None;
+        }
         self.seen.why_unhealthy(member, self.now)
     }
 

@@ -100,8 +100,9 @@ fn row(waiting: &Waiting) -> Row {
             ),
         )
         .stopping(Stops::Bootstrap),
-        Waiting::ExistingData { found, volumes, unmatched } => {
-            needs_person(Reason::ExistingData, text::existing_data(found, volumes, *unmatched)).stopping(Stops::Everything)
+        Waiting::ExistingData { found, volumes, quarantined, unmatched } => {
+            let text = text::existing_data(found, volumes, quarantined, *unmatched);
+            needs_person(Reason::ExistingData, text).stopping(Stops::Everything)
         }
         Waiting::AdoptionRefused(cluster, why) => needs_person(
             Reason::ExistingData,
@@ -135,6 +136,9 @@ fn row(waiting: &Waiting) -> Row {
             ),
         )
         .stopping(Stops::Everything),
+        Waiting::EditedTooLate { field, committed, found } => {
+            needs_person(Reason::SpecInvalid, text::edited_too_late(field, committed, found))
+        }
         Waiting::UnknownPods(pods) => needs_person(
             Reason::ExistingData,
             format!(
@@ -205,6 +209,7 @@ fn row(waiting: &Waiting) -> Row {
         Waiting::Quorum { healthy, voters, why } => {
             waits(Reason::QuorumLost, text::quorum_lost(*healthy, *voters, why))
         }
+        Waiting::AuthEnabled(kept_out) => needs_person(Reason::AuthEnabled, text::auth_enabled(kept_out)),
         Waiting::FirstLeader => moves(Reason::Bootstrapping, "the members elect their first leader"),
         // A backup is not watched, so this may last.
         Waiting::NoSnapshot(why) => {
@@ -278,15 +283,16 @@ fn row(waiting: &Waiting) -> Row {
             Reason::ClockDiffers,
             format!(
                 "the operator's clock is {differs}. Until they agree to the minute no certificate is signed, no volume is deleted because of \
-                 its age, and no member is replaced because its grace period is over. Set the clock of the node on which the operator \
-                 runs, or those of the API servers: check NTP on both"
+                 its age, no member is replaced because its grace period is over, and none that serves is removed. Set the clock of the node \
+                 on which the operator runs, or those of the API servers: check NTP on both"
             ),
         ),
         Waiting::Unsafe(why) => waits(Reason::UnsafeChange, why.to_string()),
         Waiting::MayBeLost { member, loss, is_due } => {
             let row = if *is_due { moves } else { waits };
             let text = format!(
-                "{member} has no usable data: {loss}. If that lasts for spec.recovery.gracePeriod, the member is replaced"
+                "{member} {}: {loss}. If that lasts for spec.recovery.gracePeriod, the member is replaced",
+                loss.in_short()
             );
             row(Reason::DataLost, text).stopping(Stops::NextChange)
         }
@@ -314,9 +320,10 @@ fn row(waiting: &Waiting) -> Row {
         Waiting::ReplacementDisabled { member, loss } => needs_person(
             Reason::ReplacementDisabled,
             format!(
-                "{member} has no usable data: {loss}. It is not replaced, because spec.recovery.enabled is false. Set it to \
+                "{member} {}: {loss}. It is not replaced, because spec.recovery.enabled is false. Set it to \
                  true, or annotate the EtcdCluster with operator.etcd.io/replace-member={member}/ID, \
-                 with its id from status.members"
+                 with its id from status.members",
+                loss.in_short()
             ),
         ),
         Waiting::ReplacementFailed { member, failures } => needs_person(
@@ -363,6 +370,20 @@ fn row(waiting: &Waiting) -> Row {
             restore_reason(why),
             format!("{order} is not begun, and the members go on as they are: {why}"),
         ),
+        Waiting::BackupFirst(order) => waits(
+            Reason::RestoreBackupFirst,
+            format!(
+                "{order} is not begun, and the members go on as they are: the data that it gives up are backed up first. Its status names the \
+                 EtcdBackup, and says how to go on if that fails"
+            ),
+        ),
+        Waiting::ReadAgain(order) => waits(
+            Reason::RestoreReadAgain,
+            format!(
+                "{order} is not begun, and the members go on as they are: its snapshot was read too long ago, and may be gone from the store \
+                 meanwhile. It is read again"
+            ),
+        ),
         Waiting::RestoringInPlace(order) => moves(
             Reason::RestoringInPlace,
             format!(
@@ -380,6 +401,8 @@ fn restore_reason(why: &RestoreFailure) -> Reason {
     match why.cause {
         RestoreCause::NotReady => Reason::RestoreWaiting,
         RestoreCause::Refused => Reason::RestoreRefused,
+        RestoreCause::NothingFound => Reason::NoBackupFound,
+        RestoreCause::Ambiguous => Reason::BackupAmbiguous,
         RestoreCause::Gone => Reason::RestoreSourceGone,
         RestoreCause::Forbidden => Reason::RestoreForbidden,
         RestoreCause::Failed => Reason::RestoreFailed,

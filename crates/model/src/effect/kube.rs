@@ -7,6 +7,7 @@ use crate::ids::{ClusterId, MemberId};
 use crate::names::{MemberName, PeerUrl, Uid};
 use crate::record::QuarantineCause;
 use crate::time::Instant;
+use crate::version::Version;
 
 /// A write to the Kubernetes API.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +86,8 @@ pub enum KubeEffect {
         cluster_id: ClusterId,
         /// The member its data belong to.
         member_id: MemberId,
+        /// The version of etcd that has run on its data, or is about to, where it is known.
+        version: Option<Version>,
     },
     /// Raise the requested size of a volume.
     ExpandVolume {
@@ -303,8 +306,9 @@ impl fmt::Display for KubeEffect {
             Self::IssueLeaf { leaf, by } => write!(f, "issue the {leaf} certificate, signed by {by}"),
             Self::RenewLeaf { leaf, by, .. } => write!(f, "renew the {leaf} certificate, signed by {by}"),
             Self::CreateVolume { member } => write!(f, "create volume {member}"),
-            Self::AnnotateVolume { member, cluster_id, member_id, .. } => {
-                write!(f, "annotate volume {member} with cluster {cluster_id} member {member_id}")
+            Self::AnnotateVolume { member, cluster_id, member_id, version, .. } => {
+                write!(f, "annotate volume {member} with cluster {cluster_id} member {member_id}")?;
+                version.map_or(Ok(()), |version| write!(f, " etcd {version}"))
             }
             Self::ExpandVolume { member, bytes, .. } => write!(f, "expand volume {member} to {bytes} bytes"),
             Self::QuarantineVolume { member, volume, why, .. } => {

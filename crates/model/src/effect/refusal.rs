@@ -69,7 +69,8 @@ pub enum Unsafe {
     SplitBrain,
     /// R19: certificates or data of another authority exist, or it is not the recorded one.
     AnotherAuthority,
-    /// R23: the operator's clock differs from the API server's, so nothing is signed, and nothing is old enough to be given up.
+    /// R23: the operator's clock differs from the API server's, so nothing is signed or old enough to be given up, and how long ago clients
+    /// were led away is not known (R24).
     ClockDiffers(ClockDifference),
     /// R10, R19: the authority is kept with the data of the cluster.
     AuthorityKept,
@@ -77,6 +78,8 @@ pub enum Unsafe {
     NoClaim(MemberName),
     /// P1: nothing shows that its data are lost, and no person ordered to replace it.
     NotLost(MemberName),
+    /// R15: data of members differ, and it is not known that those of a quorum of the voters that would be left are right.
+    DataUndecided(MemberName),
     /// N3: what an alarm was raised for is still so, or it is not known that it is not.
     AlarmHolds(Alarm),
     /// R20: membership does not change while versions are mixed, or a downgrade is under way.
@@ -139,6 +142,7 @@ impl Unsafe {
         AuthorityKept,
         NoClaim,
         NotLost,
+        DataUndecided,
         AlarmHolds,
         VersionsMixed,
         DataTooNew,
@@ -244,7 +248,7 @@ impl fmt::Display for Unsafe {
             ),
             Self::ClockDiffers(differs) => write!(
                 f,
-                "the operator's clock is {differs}, so nothing is signed and nothing is given up for its age. Set the clocks"
+                "the operator's clock is {differs}, so nothing is signed, removed or given up by it. Set the clocks"
             ),
             Self::AuthorityKept => {
                 f.write_str("the certificate authority is kept with the data of the cluster")
@@ -256,6 +260,12 @@ impl fmt::Display for Unsafe {
             Self::NotLost(member) => {
                 write!(f, "{member} is not replaced: nothing shows that its data are lost")
             }
+            Self::DataUndecided(member) => write!(
+                f,
+                "{member} stays: data of members differ, and without it no quorum of the others is known to hold identical data. Make \
+                 every voter run, all with one version, so that they are compared; or annotate the Pod of the member whose data are wrong \
+                 with operator.etcd.io/replace=true. The runbook has more (DataInconsistent)"
+            ),
             Self::AlarmHolds(alarm) => {
                 write!(f, "{alarm} stays: it is not known that what it was raised for is over")
             }

@@ -187,6 +187,43 @@ steps! {
         /// The order to recover the quorum has ended: it was withdrawn, or a quorum answers.
         QX,
     }
+    "backup", None => {
+        /// An EtcdBackup gets its finalizer.
+        E1,
+        /// Record in its status what is next, before the act, or what came of it.
+        E2,
+        /// Create the Job of an attempt.
+        E3,
+        /// Delete a Job whose answer is recorded, or that is to stop.
+        E4,
+        /// Create the Job that removes the object.
+        E5,
+        /// Remove the finalizer.
+        E6,
+        /// Create the EtcdBackup of a time of a schedule, or of an order.
+        Y1,
+        /// Write what a look found into an EtcdBackup.
+        Y2,
+        /// Record in the status of a schedule the time that is used, and the Job that comes next.
+        Y3,
+        /// Create the Job of a restore test.
+        Y4,
+        /// Create the Job of a look into the store.
+        Y5,
+        /// Delete a Job whose answer is recorded.
+        Y6,
+        /// Delete an EtcdBackup that no rule keeps.
+        Y7,
+        /// Record in the status of an EtcdRestore, or of an EtcdCluster that is to begin with the newest backup, the next try to find or to
+        /// read the snapshot, or what came of it.
+        X1,
+        /// Create the Job that finds or reads the snapshot.
+        X2,
+        /// Delete a Job whose answer is recorded.
+        X3,
+        /// Create the EtcdBackup of the data that a restore in place gives up.
+        X4,
+    }
 }
 
 /// The deadline for a learner to run before it is rolled back (G5).

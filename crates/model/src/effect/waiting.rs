@@ -10,7 +10,7 @@ use crate::names::{MemberName, PeerUrl};
 use crate::quorum_recovery::{Log, RecoverFrom};
 use crate::record::Loss;
 use crate::restore::RestoreFailure;
-use crate::snapshot::{AuthorityLoss, Database};
+use crate::snapshot::{AuthorityLoss, Database, KeptOutByAuth};
 use crate::time::ClockDifference;
 
 /// What becomes of a member whose claim is being deleted.
@@ -18,6 +18,8 @@ use crate::time::ClockDifference;
 pub enum ClaimOutlook {
     /// It moves to a new claim.
     Moves,
+    /// It moves to a new claim, and there is no other member: the cluster has two until then.
+    MovesAlone,
     /// It stays where it is: `spec.recovery.enabled` is false.
     MovesOnOrder,
     /// It stays where it is for now: it does not serve, no quorum does, or nothing is changed.
@@ -43,6 +45,8 @@ pub enum Waiting {
         found: Vec<ClusterId>,
         /// The volumes.
         volumes: Vec<MemberName>,
+        /// Those of them that are quarantined: none of these is adopted.
+        quarantined: Vec<MemberName>,
         /// The cluster ID in the `adopt` annotation, if no volume has it.
         unmatched: Option<ClusterId>,
     },
@@ -65,6 +69,15 @@ pub enum Waiting {
         needed: &'static str,
         /// The value in the spec.
         found: &'static str,
+    },
+    /// A field of the spec is fixed, and was edited before the cluster ID was recorded, when members may have served.
+    EditedTooLate {
+        /// The field, from the object: `spec.tls.provider`.
+        field: &'static str,
+        /// The value that the members run with.
+        committed: String,
+        /// The value in the spec.
+        found: String,
     },
     /// Two cluster IDs among the members (R12).
     SplitBrain(Vec<(MemberName, ClusterId)>),
@@ -118,6 +131,8 @@ pub enum Waiting {
         /// Why the member list could not be read.
         why: String,
     },
+    /// etcd's auth refuses the operator, which is no user.
+    AuthEnabled(KeptOutByAuth),
     /// The members of a new cluster elect their first leader.
     FirstLeader,
     /// Nothing is started: the snapshot that the cluster is to begin with cannot be restored, or not yet.
@@ -262,6 +277,10 @@ pub enum Waiting {
     },
     /// The order for another incarnation is not begun; why. The cluster goes on as it is.
     OrderWaits(Order, RestoreFailure),
+    /// The data that the order gives up are backed up first. Nothing else holds the order up, except what is read again then.
+    BackupFirst(Order),
+    /// The snapshot of the order was read too long ago. Nothing else holds the order up.
+    ReadAgain(Order),
     /// The members make way for another incarnation.
     RestoringInPlace(Order),
     /// The kubelet has not confirmed that a Pod of the incarnation that is replaced stopped.

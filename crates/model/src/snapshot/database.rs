@@ -238,15 +238,24 @@ impl Snapshot {
     /// The volume that a member needs to receive a snapshot of the leader's database beside its own, where by its capacity it has no room
     /// for it. `None` where it has room, or that is not known.
     pub fn volume_for_snapshot(&self, member: &MemberName, now: Instant) -> Option<u64> {
-        if self.record.is_in_memory() {
-            return None;
-        }
-        let leader = self.leader(now)?;
-        let mut members = self.record.members.iter();
-        let (leader, _) = members.find(|(_, member)| member.id == Some(leader))?;
-        let sent = self.database_of(leader, now)?;
+        let sent = self.database_of_leader(now)?;
         let free = self.free_beside(member, &self.database_of(member, now)?)?;
         (free < sent.size).then(|| volume_for_quota(sent.quota.unwrap_or(0).max(sent.size)))
+    }
+
+    /// Whether the database of the leader has room on a new volume, which has the size of the committed target and nothing on it.
+    pub fn new_volume_fits_snapshot(&self, record: &Record, now: Instant) -> bool {
+        let sent = self.database_of_leader(now);
+        let fits = |(sent, volume): (Database, u64)| usable(volume).saturating_sub(LOG_BYTES) >= sent.size;
+        sent.zip(record.target.as_ref().map(|target| target.storage.bytes)).is_some_and(fits)
+    }
+
+    /// The database that a snapshot for a follower would bring, where it goes to a volume.
+    pub(super) fn database_of_leader(&self, now: Instant) -> Option<Database> {
+        let leader = self.leader(now).filter(|_| !self.record.is_in_memory())?;
+        let mut members = self.record.members.iter();
+        let (leader, _) = members.find(|(_, member)| member.id == Some(leader))?;
+        self.database_of(leader, now)
     }
 }
 

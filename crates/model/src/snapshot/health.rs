@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::loss::MOUNTED_WITHIN;
 use super::service::is_unnamed_corrupt;
+use super::standstill::{CATCH_UP_ENTRIES, CATCHES_UP_WITHIN};
 use super::{Alarm, AlarmKind, Snapshot};
 use crate::ids::MemberId;
 use crate::mutants;
@@ -14,13 +15,6 @@ use crate::time::{Instant, Span};
 
 /// How long a member that answers may take until its Pod is ready: the probe asks every second at first.
 pub const READY_WITHIN: Span = Span::seconds(60);
-
-/// The entries that a leader keeps for followers that are behind (etcd's `DefaultSnapshotCatchUpEntries`). 3.5 keeps these and what
-/// follows its last snapshot of the log.
-const CATCH_UP_ENTRIES: u64 = 5_000;
-
-/// A member that was away may take so long until it keeps up again.
-const CATCHES_UP_WITHIN: Span = Span::seconds(600);
 
 /// How the readiness probe of a container that runs fails, as its kubelet reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,6 +149,18 @@ impl Snapshot {
         Ok(())
     }
 
+    /// Whether all that is wrong with a member is that its readiness probe has not passed again since a defragmentation that the operator
+    /// ordered: etcd answered no read meanwhile, and the probe lags behind. That is nothing to report. The member is not healthy all the
+    /// same, so no gate asks this.
+    pub fn is_getting_ready_after_defragmentation(&self, member: &MemberName, now: Instant) -> bool {
+        let lost_readiness = self.pods.get(member).is_some_and(|pod| pod.unready == Some(Unready::NoMore));
+        let is_over = self.etcd.defragmentations.iter().any(|attempt| {
+            let ended = attempt.answered && attempt.member == *member;
+            ended && attempt.at <= now && now - attempt.at <= READY_WITHIN
+        });
+        lost_readiness && is_over && self.health(member, now) == Err(Unhealthy::NotReady)
+    }
+
     /// Why a member is not healthy, from the nearest cause to the farthest, for people. `None` if it is healthy.
     pub fn why_unhealthy(&self, member: &MemberName, now: Instant) -> Option<String> {
         let why = self.health(member, now).err()?;
@@ -174,6 +180,14 @@ impl Snapshot {
         Some(match why {
             Unhealthy::NoAnswer(None) if self.etcd.answers.contains_key(member) => {
                 "it has not answered recently".to_owned()
+            }
+            Unhealthy::NoAnswer(Some(_)) if self.refuses_by_auth(member) => {
+                "etcd's auth refuses the operator, so nothing is known of it but that it runs".to_owned()
+            }
+            Unhealthy::NotReady if self.is_getting_ready_after_defragmentation(member, now) => {
+                format!(
+                    "it was defragmented, and its Pod is not ready yet: that takes {READY_WITHIN} at most"
+                )
             }
             Unhealthy::NotReady => {
                 format!("{why}: kubectl describe pod {member} -n {}", self.cluster.namespace)
@@ -213,6 +227,12 @@ impl Snapshot {
         let since = self.etcd.unhealthy_since.get(member);
         let lasts = since.is_some_and(|since| now - *since > CATCHES_UP_WITHIN);
         match self.volume_for_snapshot(member, now).filter(|_| lasts) {
+            Some(volume) if !self.new_volume_fits_snapshot(&self.record, now) => format!(
+                "{behind}, and by its size its volume has no room for that beside its own. It is not replaced: the database has no room \
+                 beside the log on a new volume of spec.storageSpec.volumeSizeRequest either. Raise that to {}Mi or more; if the volume \
+                 does not grow, a new member takes its place then, or at once if its Pod has the annotation operator.etcd.io/replace=true",
+                volume >> 20
+            ),
             Some(volume) => format!(
                 "{behind}, and by its size its volume has no room for that beside its own. Annotate its Pod with \
                  operator.etcd.io/replace=true: a new member begins on an empty volume. To have room the next time, first raise \
@@ -240,7 +260,7 @@ impl Snapshot {
     }
 
     /// The index that every healthy member has applied by now.
-    fn must_have_applied(&self) -> Option<u64> {
+    pub(super) fn must_have_applied(&self) -> Option<u64> {
         let before = self.etcd.committed_before.filter(|_| !mutants::is_broken(mutants::Rule::R15Index));
         let proof = self.etcd.proof.filter(|_| !mutants::is_broken(mutants::Rule::R15Proof));
         before.map(|mark| mark.index).max(proof.map(|proof| proof.index))

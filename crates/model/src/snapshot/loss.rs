@@ -1,7 +1,8 @@
 //! Whether the data of a voter are lost, or wrong. Silence never says so: unreachable, slow, on a node that is NotReady, or ending
 //! again and again is no loss, and neither is an alarm.
 
-use super::{Pod, Snapshot};
+use super::standstill::CATCHES_UP_WITHIN;
+use super::{Pod, Snapshot, Volume};
 use crate::guard::GuardVerdict;
 use crate::mutants;
 use crate::names::MemberName;
@@ -52,6 +53,8 @@ impl Snapshot {
             | Loss::Ordered
             | Loss::Memory
             | Loss::NeverStarted => true,
+            // However short the grace period is.
+            Loss::NoRoomForSnapshot => now - suspected.since > CATCHES_UP_WITHIN,
         };
         (is_over && is_second).then_some(loss)
     }
@@ -76,8 +79,12 @@ impl Snapshot {
         if !record.is_in_memory() && self.is_refused_by_majority(record, voter, now) {
             return Some(Loss::Inconsistent);
         }
-        if record.is_in_memory() || answers {
+        if record.is_in_memory() {
             return None;
+        }
+        if answers {
+            let lacks_room = self.lacks_room_for_snapshot(record, voter, now);
+            return lacks_room.then_some(Loss::NoRoomForSnapshot);
         }
         let pod = self.pods.get(voter);
         if let Some((verdict, _)) = pod.and_then(|pod| pod.guard.as_ref())
@@ -129,6 +136,12 @@ impl Snapshot {
         let is_its = |uid| recorded.is_none_or(|recorded| recorded == uid);
         !record.is_in_memory()
             && self.volumes.get(member).is_some_and(|volume| volume.terminating && is_its(&volume.uid))
+    }
+
+    /// The volume that is recorded as the member's, if it exists.
+    pub fn own_volume(&self, record: &Record, member: &MemberName) -> Option<&Volume> {
+        let recorded = record.members.get(member)?.volume.as_ref()?;
+        self.volumes.get(member).filter(|volume| volume.uid == *recorded)
     }
 
     /// Whether the guard refuses the member's volume because it was emptied.

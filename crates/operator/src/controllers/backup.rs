@@ -1,20 +1,11 @@
 //! The controller of EtcdBackups. Each pass: observe -> decide -> status -> one act.
 //!
-//! - `decide`: what is next, as a pure function of what is observed; `ending`: the same while the object is being deleted
-//! - `queue`: one backup of a cluster at a time; `reach`: whose etcd endpoints are; `outcome`: what the Job of an attempt has come to
-//! - `conditions`: the conditions of its status; `pass`: the worker, which reads and writes
+//! What is next is decided by [`quorate_orders::backup`]. `pass`: the worker, which reads and writes; `metrics`.
 
-mod conditions;
-mod decide;
-mod ending;
-mod outcome;
+mod metrics;
 mod pass;
-mod queue;
-mod reach;
-#[cfg(test)]
-mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
@@ -22,16 +13,18 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource as _;
 use kube::core::DeserializeGuard;
 use kube::runtime::watcher::Config;
+use prometheus_client::registry::Registry;
 use quorate_api::{EtcdBackup, EtcdRestore, keys};
 use quorate_manifests::Defaults;
+use quorate_orders::backup::Bound;
 use quorate_reconcile::ReadCluster;
 
 use crate::runtime::controller::{Controller, Runtime};
 use crate::runtime::watch::{Index, NamespacedName, Watches, itself};
+#[cfg(test)]
+pub(super) use metrics::example as example_metrics;
+use metrics::{Counts, Durations};
 use pass::BackupWorker;
-
-pub(super) use conditions::{ConditionValue, set};
-pub(super) use outcome::{JobOutcome, outcome};
 
 /// An EtcdBackup, or why it cannot be read: one that a newer operator wrote must not stop the watch.
 pub(super) type ReadBackup = DeserializeGuard<EtcdBackup>;
@@ -50,14 +43,31 @@ pub(crate) struct BackupController {
     clusters: Index<ReadCluster>,
     /// The orders to restore in place, by the EtcdBackup that they name.
     restores: Index<ReadRestore>,
+    bound: Arc<Mutex<Bound>>,
+    durations: Durations,
 }
 
 impl BackupController {
-    /// The controller. `clusters` is the cache of EtcdClusters that their own controller fills.
-    pub(crate) fn new(runtime: &Runtime, defaults: Arc<Defaults>, clusters: Index<ReadCluster>) -> Self {
+    /// The controller, its metrics registered. `clusters` is the cache of EtcdClusters that their own controller fills; `most` backups may
+    /// run at a time over all clusters, any number if it is 0.
+    pub(crate) fn new(
+        runtime: &Runtime,
+        registry: &mut Registry,
+        defaults: Arc<Defaults>,
+        clusters: Index<ReadCluster>,
+        most: usize,
+    ) -> Self {
         let (backups, jobs, pods) = (Index::default(), Index::default(), Index::default());
         let restores = Index::default();
-        Self { runtime: runtime.clone(), defaults, backups, jobs, pods, clusters, restores }
+        registry.register_collector(Box::new(Counts(backups.clone())));
+        let bound = Arc::new(Mutex::new(Bound::new(most)));
+        let durations = Durations::new(registry);
+        Self { runtime: runtime.clone(), defaults, backups, jobs, pods, clusters, restores, bound, durations }
+    }
+
+    /// The bound on backups over all clusters. It is held for no await.
+    fn bound(&self) -> MutexGuard<'_, Bound> {
+        self.bound.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The cache of EtcdRestores, by the EtcdBackup that they name.

@@ -3,6 +3,7 @@
 mod backup;
 mod execute;
 mod indexes;
+mod latest;
 mod metrics;
 mod observe;
 mod pass;
@@ -25,8 +26,10 @@ use crate::runtime::controller::{Controller, Runtime};
 use crate::runtime::watch::{Index, NamespacedName, Watches};
 use indexes::Indexes;
 use metrics::ClusterMetrics;
+#[cfg(test)]
+pub(super) use metrics::example as example_metrics;
 use pass::Worker;
-use waves::Waves;
+use waves::{Stopped, Waves};
 
 /// The controller of EtcdClusters.
 pub(crate) struct ClusterController(Shared);
@@ -60,10 +63,14 @@ impl ClusterController {
         max_rolling: Limit,
         schedules: Index<ReadSchedule>,
     ) -> Self {
+        let (indexes, defaults) = (Indexes::default(), Arc::new(defaults));
+        let clusters = indexes.clusters.clone();
+        let stopped = Stopped { clusters, defaults: defaults.clone(), clock: runtime.clock.clone() };
+        registry.register_collector(Box::new(stopped));
         Self(Shared {
             runtime: runtime.clone(),
-            indexes: Indexes::default(),
-            defaults: Arc::new(defaults),
+            indexes,
+            defaults,
             transport,
             metrics: ClusterMetrics::new(registry),
             waves: Arc::new(Waves::new(max_rolling)),

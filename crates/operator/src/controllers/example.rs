@@ -7,9 +7,17 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
 use kube::api::PostParams;
-use kube::runtime::watcher::Config;
+use kube::runtime::watcher;
+use quorate_etcd::Transport;
+use quorate_manifests::Defaults;
+use quorate_model::Instant;
+use quorate_planner::fleet::Limit;
 
+use super::Config;
+use crate::run::Options;
+use crate::runtime::clock::Clock;
 use crate::runtime::controller::{Controller, Pass, Runtime, Worker};
+use crate::runtime::crash::NoCrash;
 use crate::runtime::pace::Outcome;
 use crate::runtime::watch::{Index, NamespacedName, Watches, itself};
 
@@ -39,8 +47,8 @@ impl Controller for Example {
     }
 
     fn watch(&self, watches: &mut Watches<'_>) {
-        watches.add(&Config::default().labels(LABEL), &self.roots, itself);
-        watches.add(&Config::default().labels(LABEL), &self.secrets, by_label);
+        watches.add(&watcher::Config::default().labels(LABEL), &self.roots, itself);
+        watches.add(&watcher::Config::default().labels(LABEL), &self.secrets, by_label);
     }
 
     fn worker(&self, root: &NamespacedName) -> ExampleWorker {
@@ -84,6 +92,35 @@ fn labelled(name: &str) -> ObjectMeta {
     ObjectMeta { name: Some(name.to_owned()), labels: Some(labels), ..ObjectMeta::default() }
 }
 
+/// What an operator of tests begins with: it listens nowhere and competes for no lease.
+pub(super) fn options() -> Options {
+    let Config { defaults, transport, max_rolling, max_backups } = config();
+    Options {
+        defaults,
+        metrics: None,
+        health: None,
+        leader_elect: false,
+        namespaces: Vec::new(),
+        workers: 1,
+        hook: Arc::new(NoCrash),
+        clock: Clock::of_runtime(Instant(1_800_000_000_000)),
+        transport,
+        max_rolling,
+        max_backups,
+    }
+}
+
+/// What its controllers begin with.
+pub(super) fn config() -> Config {
+    Config {
+        defaults: Defaults::default(),
+        transport: Transport::network(),
+        max_rolling: Limit::default(),
+        max_backups: 0,
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use std::time::Duration;
 
@@ -91,19 +128,14 @@ mod tests {
     use k8s_openapi::jiff::Timestamp;
     use kube::api::DeleteParams;
     use quorate_api::EtcdCluster;
-    use quorate_etcd::Transport;
     use quorate_localkube::LocalKube;
-    use quorate_manifests::Defaults;
-    use quorate_model::Instant;
     use serde_json::json;
     use tokio::task::JoinHandle;
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::controllers::{Config, add_all};
-    use crate::run::{Options, RunError, run_controllers};
-    use crate::runtime::clock::Clock;
-    use crate::runtime::crash::NoCrash;
+    use crate::controllers::add_all;
+    use crate::run::{RunError, run_controllers};
 
     /// An operator with the product's controllers and the example, over an API in memory.
     struct World {
@@ -152,7 +184,12 @@ mod tests {
         }
 
         async fn cluster_has_status(&self, name: &str) -> bool {
-            self.api::<EtcdCluster>().get(name).await.unwrap().status.is_some()
+            self.api::<EtcdCluster>()
+                .get(name)
+                .await
+                .unwrap()
+                .status
+                .is_some_and(|status| status.phase.is_some())
         }
 
         #[expect(clippy::disallowed_methods, reason = "the test is the user who deletes")]
@@ -175,25 +212,8 @@ mod tests {
         client: kube::Client,
         forgotten: Arc<Mutex<Vec<NamespacedName>>>,
     ) -> Result<(), RunError> {
-        let options = Options {
-            defaults: Defaults::default(),
-            metrics: None,
-            health: None,
-            leader_elect: false,
-            namespaces: Vec::new(),
-            workers: 1,
-            hook: Arc::new(NoCrash),
-            clock: Clock::of_runtime(Instant(1_800_000_000_000)),
-            transport: Transport::network(),
-            max_rolling: quorate_planner::fleet::Limit::default(),
-        };
-        run_controllers(client, options, CancellationToken::new(), |fleets, registry| {
-            let config = Config {
-                defaults: Defaults::default(),
-                transport: Transport::network(),
-                max_rolling: quorate_planner::fleet::Limit::default(),
-            };
-            add_all(fleets, registry, config);
+        run_controllers(client, options(), CancellationToken::new(), |fleets, registry| {
+            add_all(fleets, registry, config());
             let runtime = fleets.runtime().clone();
             fleets.add(Example { runtime, roots: Index::default(), secrets: Index::default(), forgotten });
         })

@@ -1,13 +1,8 @@
 //! The controller of EtcdRestores. It has the snapshot read, and reports: the controller of the EtcdCluster carries the order out.
 //!
-//! - `decide`: the status, as a pure function of what is observed; `reading`: whether the snapshot can be read
-//! - `pass`: the worker, which reads and writes
+//! What is next is decided by [`quorate_orders::restore`]. `pass`: the worker, which reads and writes.
 
-mod decide;
 mod pass;
-mod reading;
-#[cfg(test)]
-mod tests;
 
 use std::sync::Arc;
 

@@ -1,20 +1,9 @@
 //! The controller of EtcdBackupSchedules. Each pass: observe -> decide -> one act -> status.
 //!
-//! - `cron`: the times of a schedule; `decide`: what is next, as a pure function of what is observed
-//! - `health`: what the schedules of a cluster say about its backups, which its own status reports
-//! - `retention`: which backups are kept; `verify`: restore tests; `report`: what status says
-//! - `pass`: the worker, which reads and writes
+//! What is next is decided by [`quorate_orders::schedule`]. `pass`: the worker, which reads and writes; `metrics`.
 
-mod cron;
-mod decide;
-mod health;
 mod metrics;
 mod pass;
-mod report;
-mod retention;
-#[cfg(test)]
-mod tests;
-mod verify;
 
 use std::sync::Arc;
 
@@ -31,8 +20,9 @@ use quorate_reconcile::ReadCluster;
 use crate::controllers::backup::{ReadBackup, ReadRestore};
 use crate::runtime::controller::{Controller, Runtime};
 use crate::runtime::watch::{Index, NamespacedName, Watches, itself};
-pub(crate) use health::health;
 use metrics::ScheduleMetrics;
+#[cfg(test)]
+pub(super) use metrics::example as example_metrics;
 use pass::ScheduleWorker;
 
 /// An EtcdBackupSchedule, or why it cannot be read.

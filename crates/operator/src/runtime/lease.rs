@@ -98,6 +98,12 @@ impl Leadership {
         Self { term: watch::channel(Term::Endless).1, clock: Clock::system() }
     }
 
+    /// Of an operator that never leads.
+    #[cfg(test)]
+    pub fn none() -> Self {
+        Self { term: watch::channel(Term::None).1, clock: Clock::system() }
+    }
+
     /// Whether a write may be sent now.
     pub fn may_act(&self) -> bool {
         self.term.borrow().lasts(Instant::now(), self.clock.now())

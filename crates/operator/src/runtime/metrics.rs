@@ -1,12 +1,17 @@
 //! The Prometheus metrics of every controller.
 
+use std::fmt;
 use std::time::Duration;
 
-use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+
+use crate::runtime::lease::Leadership;
 
 /// The metrics of the runtime. Clones count into the same ones.
 #[derive(Clone, Debug)]
@@ -36,6 +41,35 @@ struct Outcome {
     outcome: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Build {
+    version: &'static str,
+    commit: &'static str,
+}
+
+impl Build {
+    /// Who builds a release sets the commit. It is not asked of git: every commit would then be another program.
+    const THIS: Self = Self {
+        version: env!("CARGO_PKG_VERSION"),
+        commit: match option_env!("QUORATE_COMMIT") {
+            Some(commit) => commit,
+            None => "unknown",
+        },
+    };
+}
+
+/// Shows whether this replica acts.
+#[derive(Debug)]
+pub struct Leads(pub Leadership);
+
+impl Collector for Leads {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let gauge = ConstGauge::<i64>::new(i64::from(self.0.may_act()));
+        let help = "Whether this replica acts; of all replicas one does";
+        gauge.encode(encoder.encode_descriptor("leader", help, None, gauge.metric_type())?)
+    }
+}
+
 impl Metrics {
     /// Registers the metrics.
     pub fn new(registry: &mut Registry) -> Self {
@@ -52,6 +86,9 @@ impl Metrics {
         registry.register("reconcile_seconds", "Duration of a pass", pass_seconds);
         registry.register("dropped_writes", "Writes not sent because leadership was not certain", dropped);
         registry.register("events", "Kubernetes events published", events);
+        let build = Family::<Build, Gauge>::default();
+        build.get_or_create(&Build::THIS).set(1);
+        registry.register("build_info", "1, with what the operator was built from", build);
         metrics
     }
 
@@ -72,4 +109,14 @@ impl Metrics {
     pub(crate) fn event(&self, outcome: &'static str) {
         self.events.get_or_create(&Outcome { outcome }).inc();
     }
+}
+
+/// A registry of these metrics with a series of each.
+#[cfg(test)]
+pub(crate) fn example(registry: &mut Registry) {
+    let metrics = Metrics::new(registry);
+    metrics.api_request("get", "pods", "200");
+    metrics.pass("cluster", "calm", Duration::ZERO);
+    metrics.event("ok");
+    registry.register_collector(Box::new(Leads(Leadership::endless())));
 }

@@ -3,6 +3,9 @@
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource};
+use quorate_manifests::merge_patch;
+use quorate_model::Step;
+use quorate_model::crash_point::CrashSide;
 use quorate_reconcile::WriteError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -38,31 +41,39 @@ where
     }
 
     /// Creates an object; refused if its name is taken.
-    pub(crate) async fn create(&self, object: &K) -> Result<K, WriteError> {
+    pub(crate) async fn create(&self, step: Step, object: &K) -> Result<K, WriteError> {
+        let how = PostParams::default();
+        self.at(step, self.api.create(&how, object)).await
+    }
+
+    /// The same for an effect of the planner, which has its own crash points.
+    pub(crate) async fn create_in_effect(&self, object: &K) -> Result<K, WriteError> {
         let _permit = self.may_write().await?;
         reply(timeout(WRITE_DEADLINE, self.api.create(&PostParams::default(), object)).await)
     }
 
     /// Changes the metadata of an object, if it is still as it was observed.
-    pub(crate) async fn patch_metadata(&self, seen: &K, metadata: Value) -> Result<K, WriteError> {
-        let _permit = self.may_write().await?;
+    pub(crate) async fn patch_metadata(
+        &self,
+        step: Step,
+        seen: &K,
+        metadata: Value,
+    ) -> Result<K, WriteError> {
         let patch = Patch::Merge(preconditioned(seen, json!({ "metadata": metadata })));
         let name = seen.meta().name.clone().unwrap_or_default();
-        reply(timeout(WRITE_DEADLINE, self.api.patch(&name, &PatchParams::default(), &patch)).await)
+        self.at(step, self.api.patch(&name, &PatchParams::default(), &patch)).await
     }
 
     /// Writes the status of an object, if it is still as it was observed.
-    pub(crate) async fn patch_status(&self, seen: &K, status: Value) -> Result<K, WriteError> {
-        let _permit = self.may_write().await?;
+    pub(crate) async fn patch_status(&self, step: Step, seen: &K, status: Value) -> Result<K, WriteError> {
         let patch = Patch::Merge(preconditioned(seen, json!({ "metadata": {}, "status": status })));
         let name = seen.meta().name.clone().unwrap_or_default();
-        reply(timeout(WRITE_DEADLINE, self.api.patch_status(&name, &PatchParams::default(), &patch)).await)
+        self.at(step, self.api.patch_status(&name, &PatchParams::default(), &patch)).await
     }
 
     /// Deletes an object, if it is still as it was observed. What it owns is deleted in the background.
     #[expect(clippy::disallowed_methods, reason = "with uid and resourceVersion")]
-    pub(crate) async fn delete(&self, seen: &K) -> Result<(), WriteError> {
-        let _permit = self.may_write().await?;
+    pub(crate) async fn delete(&self, step: Step, seen: &K) -> Result<(), WriteError> {
         let meta = seen.meta();
         let preconditions =
             Preconditions { uid: meta.uid.clone(), resource_version: meta.resource_version.clone() };
@@ -72,7 +83,17 @@ where
             ..DeleteParams::default()
         };
         let name = meta.name.clone().unwrap_or_default();
-        reply(timeout(WRITE_DEADLINE, self.api.delete(&name, &how)).await).map(drop)
+        self.at(step, self.api.delete(&name, &how)).await.map(drop)
+    }
+
+    /// One write: a numbered step, before and after which the process may end.
+    async fn at<T>(&self, step: Step, write: impl Future<Output = kube::Result<T>>) -> Result<T, WriteError> {
+        let hook = &self.runtime.hook;
+        hook.reached(CrashSide::Before, step).await;
+        let _permit = self.may_write().await?;
+        let written = reply(timeout(WRITE_DEADLINE, write).await)?;
+        hook.reached(CrashSide::After, step).await;
+        Ok(written)
     }
 
     async fn may_write(&self) -> Result<tokio::sync::SemaphorePermit<'a>, WriteError> {
@@ -84,6 +105,11 @@ where
         self.runtime.metrics.dropped_write();
         Err(WriteError::NotLeading)
     }
+}
+
+/// The merge patch that makes one status of another.
+pub(crate) fn status_patch<S: Serialize>(before: Option<&S>, after: &S) -> Value {
+    merge_patch(&json!(before), &json!(after)).unwrap_or_else(|| json!({}))
 }
 
 /// A merge patch for this object and this version of it.
@@ -101,5 +127,47 @@ fn reply<T>(reply: Result<kube::Result<T>, tokio::time::error::Elapsed>) -> Resu
         }
         Ok(Err(error)) => Err(WriteError::Unknown(chain(&error))),
         Err(_) => Err(WriteError::Unknown(format!("no answer within {WRITE_DEADLINE:?}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the API server makes of a merge patch, by the algorithm of RFC 7386.
+    fn merged(target: &Value, patch: &Value) -> Value {
+        let Value::Object(patch) = patch else { return patch.clone() };
+        let mut target = target.as_object().cloned().unwrap_or_default();
+        for (field, value) in patch {
+            if value.is_null() {
+                target.remove(field);
+            } else {
+                let merged = merged(target.get(field).unwrap_or(&Value::Null), value);
+                target.insert(field.clone(), merged);
+            }
+        }
+        Value::Object(target)
+    }
+
+    #[test]
+    fn o15_a_status_is_written_as_it_is_also_where_an_inner_object_has_lost_a_field() {
+        let failed =
+            json!({"look": {"jobName": "a", "failed": "t", "reason": "r", "deep": {"x": 1, "y": 2}}, "n": 1});
+        let table = [
+            (json!({"look": {"jobName": "b"}, "n": 2}), "a fresh try"),
+            (json!({"look": {"jobName": "b", "deep": {"y": 3}}}), "deeper"),
+            (json!({"n": 1}), "the whole of it"),
+            (json!({"look": [{"jobName": "b"}]}), "an array for an object"),
+            (json!({"look": {"failed": {"at": "t"}}}), "an object for a text"),
+            (json!({}), "nothing"),
+        ];
+        for (after, what) in table {
+            let patch = status_patch(Some(&failed), &after);
+            assert_eq!(merged(&failed, &patch), after, "{what}: {patch}");
+            assert_eq!(merged(&Value::Null, &status_patch(None, &after)), after, "{what}");
+        }
+        let listed = json!({"conditions": [{"type": "A", "reason": "r"}]});
+        let shorter = json!({"conditions": [{"type": "A"}]});
+        assert_eq!(status_patch(Some(&listed), &shorter), shorter);
     }
 }

@@ -7,7 +7,10 @@ use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams, Patch, PatchParams};
-use quorate_api::job::{Answer, BackupOrder, Manifest, ORDER, ReadOrder, RemoveOrder, Verified, VerifyOrder};
+use quorate_api::job::{
+    Answer, BackupOrder, FindOrder, FoundBackup, Looked, Manifest, ORDER, ReadOrder, RemoveOrder, Verified,
+    VerifyOrder,
+};
 use serde_json::json;
 
 use super::{Running, World};
@@ -53,6 +56,19 @@ pub fn able_at(now: impl Fn() -> String + Send + Sync + 'static) -> Agent {
                 ..Manifest::default()
             })
         }
+        "find-backup" => {
+            let order: FindOrder = serde_json::from_str(order).unwrap();
+            let cluster = order.cluster.unwrap();
+            Answer::Found(FoundBackup {
+                key: format!("{}/{}/newest.db", cluster.namespace, cluster.name),
+                // Of the snapshot that members can restore.
+                sha256: "a".repeat(64),
+                revision: 4,
+                etcd_version: "3.6.16".to_owned(),
+                ..FoundBackup::default()
+            })
+        }
+        "look-for-backups" => Answer::Looked(Looked::default()),
         "verify-backup" => {
             let order: VerifyOrder = serde_json::from_str(order).unwrap();
             assert_eq!(order.source.sha256, Some("5".repeat(64)));
@@ -64,13 +80,18 @@ pub fn able_at(now: impl Fn() -> String + Send + Sync + 'static) -> Agent {
 
 /// Ends every Pod of a Job with its answer, until dropped.
 pub fn kubelet(world: &World, agent: Agent) -> Running {
+    kubelet_of(world, "", agent)
+}
+
+/// The same for one command only: other Pods run on. Empty: for all.
+pub fn kubelet_of(world: &World, only: &'static str, agent: Agent) -> Running {
     let pods: Api<Pod> = world.api();
     Running(tokio::spawn(async move {
         loop {
             let found = pods.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default();
             for pod in found.iter().filter(|pod| is_of_job(pod) && !has_ended(pod)) {
                 // The Pod may be gone meanwhile.
-                let _ = end(&pods, pod, &agent).await;
+                let _ = end(&pods, pod, only, &agent).await;
             }
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
@@ -87,11 +108,14 @@ fn has_ended(pod: &Pod) -> bool {
     matches!(phase, Some("Succeeded" | "Failed"))
 }
 
-async fn end(pods: &Api<Pod>, pod: &Pod, agent: &Agent) -> Result<()> {
+async fn end(pods: &Api<Pod>, pod: &Pod, only: &str, agent: &Agent) -> Result<()> {
     let spec = pod.spec.as_ref().context("a Pod has a spec")?;
     let container = &spec.containers[0];
     let command =
         container.command.as_ref().and_then(|command| command.last()).context("it has a command")?;
+    if !only.is_empty() && command != only {
+        return Ok(());
+    }
     let mut env = container.env.iter().flatten();
     let order =
         env.find(|one| one.name == ORDER).and_then(|one| one.value.as_deref()).context("it has an order")?;

@@ -463,15 +463,23 @@ impl Scene {
 }
 
 /// Orders to replace the data of the cluster by those of the snapshot that the modelled nodes know.
-async fn order_restore(world: &World) -> Result<()> {
+pub async fn order_restore(world: &World) -> Result<()> {
+    order_restore_with(world, json!({"backupBefore": "Never"})).await
+}
+
+/// The same, with these fields of the spec.
+pub async fn order_restore_with(world: &World, fields: Value) -> Result<()> {
     let id = world.status().await?.cluster_id.context("it is bootstrapped")?;
     world.members.nodes().oracle.may_be_replaced(id.parse()?);
     let source = json!({"destination": {"s3": {"bucket": "backups"}}, "key": "k", "sha256": "a".repeat(64)});
-    let order = json!({
+    let mut order = json!({
         "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdRestore",
         "metadata": {"name": "back"},
         "spec": {"clusterName": "demo", "clusterID": id, "snapshot": {"source": source}},
     });
+    for (field, value) in fields.as_object().into_iter().flatten() {
+        order["spec"][field] = value.clone();
+    }
     let order = serde_json::from_value(order)?;
     world.api::<EtcdRestore>().create(&PostParams::default(), &order).await?;
     Ok(())

@@ -10,6 +10,9 @@ use quorate_model::quorum::has_quorum;
 use quorate_model::snapshot::Volume;
 use quorate_model::{ClusterId, ManagedObject, MemberId, MemberName, Snapshot, Token};
 
+/// The longest part of an annotation that a message quotes, in characters.
+const QUOTED: usize = 100;
+
 /// Whether these volumes, all that have this cluster id, may be adopted together.
 pub(crate) fn may_adopt(
     seen: &Snapshot,
@@ -33,9 +36,18 @@ pub(crate) fn may_adopt(
     let copied = |(name, volume): &(&MemberName, &Volume)| Some(((*name).clone(), volume.copied_by.clone()?));
     let copies: BTreeMap<MemberName, String> = volumes.iter().filter_map(copied).collect();
     if volumes.len() > 1 && !copies.is_empty() && seen.adopt_copies != Some(id) {
-        return Err(Unadoptable::Copies(copies));
+        return Err(Unadoptable::Copies(copies, says_nothing(seen, id)));
     }
     Ok(())
+}
+
+/// What is wrong with the annotation of copies, where there is one: a person may take a mistyped one for an answer.
+fn says_nothing(seen: &Snapshot, id: ClusterId) -> Option<String> {
+    let given: String = seen.adopt_copies_given.as_ref()?.chars().take(QUOTED).collect();
+    Some(format!(
+        "Its annotation says {given:?}, which says nothing of these volumes: what would is {id}/{}",
+        seen.uid
+    ))
 }
 
 /// Pods with names of members that this EtcdCluster does not own, for messages.

@@ -1,7 +1,7 @@
 //! R10 and R17: which volumes are deleted, and which are quarantined.
 
 use quorate_model::effect::Unsafe;
-use quorate_model::record::Stage;
+use quorate_model::record::{Leaving, Stage};
 use quorate_model::snapshot::Volume;
 use quorate_model::target::Retention;
 use quorate_model::{MemberName, Uid};
@@ -32,8 +32,10 @@ pub(super) fn may_delete(scene: &Scene<'_>, member: &MemberName, volume: &Uid, v
     }
     is_decided(scene, member, seen)?;
     is_gone_from_list(scene, member)?;
-    // The data of a member that was removed may be the only copy of what a voter that lags still lacks.
-    if may_have_data(seen) {
+    // The data of a member that was removed may be the only copy of what a voter that lags still lacks. Of a learner nothing was
+    // acknowledged.
+    let stage = scene.record.members.get(member).map(|recorded| recorded.stage);
+    if may_have_data(seen) && stage != Some(Stage::Leaving(Leaving::RolledBack)) {
         all_voters_healthy(scene.seen, scene.record, scene.now, Some(member))
     } else {
         Ok(())

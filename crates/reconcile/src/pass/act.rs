@@ -10,7 +10,7 @@ use quorate_manifests::{AgentDelivery, Context, Invalid, Request, Write, invalid
 #[cfg(feature = "mutants")]
 use quorate_model::Plan;
 use quorate_model::snapshot::FRESH;
-use quorate_model::{ClusterRef, ClusterUid, Effect, Instant, KubeEffect, Snapshot, Span};
+use quorate_model::{ClockDifference, ClusterRef, ClusterUid, Effect, Instant, KubeEffect, Snapshot, Span};
 
 use super::certificates::Issue;
 use super::write::{Owner, WriteEnd, WriteFailure, WriteRun};
@@ -27,6 +27,9 @@ const BLOCKED_FOR_LONG: Span = Span::seconds(60);
 /// The record was not stored. The next pass reports it, or reports that it is stored now.
 const NOT_STORED: Stop = Stop { retry: Retry::Now, failure: None };
 
+/// R23: the plan was made by a clock that is not believed any more, or when none was believed. The next pass plans anew.
+const BY_WRONG_CLOCK: Stop = Stop { retry: Retry::Now, failure: None };
+
 /// The state of the second half of a pass.
 #[derive(Clone, Debug)]
 pub(super) struct Acting {
@@ -36,6 +39,8 @@ pub(super) struct Acting {
     phase: Phase,
     /// The failure of a best-effort effect.
     set_aside: Option<Stop>,
+    /// R23: nothing of the plan is begun any more.
+    is_void: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -103,6 +108,7 @@ impl Acting {
             basis: Basis::Plan(planned),
             phase: Phase::Record(None),
             set_aside: None,
+            is_void: false,
         }
     }
 
@@ -110,7 +116,7 @@ impl Acting {
     pub(super) fn refuse(at: ClusterRef, cluster: Arc<ReadCluster>, invalid: Invalid, now: Instant) -> Self {
         let uid = uid(&cluster);
         let basis = Basis::Refused(Box::new(Refused { invalid, now, at, uid }));
-        Self { cluster, basis, phase: Phase::Record(None), set_aside: None }
+        Self { cluster, basis, phase: Phase::Record(None), set_aside: None, is_void: false }
     }
 
     pub(super) fn planned(&self) -> Option<&Arc<Planned>> {
@@ -177,7 +183,37 @@ impl Acting {
         }
     }
 
+    /// R23: takes how far the operator's clock is from the API server's now.
+    pub(super) fn see_clocks(&mut self, differs: Option<ClockDifference>) {
+        let planned = self.planned();
+        // For good: of a plan that was void for a moment something may have been left out that the rest needs.
+        self.is_void |=
+            planned.is_some_and(|planned| planned.snapshot.clock_differs.is_some() != differs.is_some());
+        self.end_if_void();
+    }
+
+    /// Nothing more of a plan is begun that is void. What was sent is waited for.
+    fn end_if_void(&mut self) {
+        if !self.is_void {
+            return;
+        }
+        let stop = match &mut self.phase {
+            Phase::Record(None) => BY_WRONG_CLOCK,
+            Phase::Effects(group) => {
+                group.running.retain(|running| running.upcoming() != Some(true));
+                group.end = group.next;
+                if !group.running.is_empty() {
+                    return;
+                }
+                group.failed.take().map_or(BY_WRONG_CLOCK, |(_, stop)| stop)
+            }
+            Phase::Record(Some(_)) | Phase::TakeBack(_) | Phase::Report(..) | Phase::Ended(_) => return,
+        };
+        self.phase = Phase::Ended(PassEnd::Stopped(stop));
+    }
+
     pub(super) fn next(&mut self, memory: &mut Memory) -> Option<Command> {
+        self.end_if_void();
         match &mut self.phase {
             Phase::Record(Some(run)) => Some(of_status(Purpose::Record, run.next()?)),
             Phase::TakeBack(Some(run)) | Phase::Report(_, Some(run)) => {
@@ -595,6 +631,7 @@ impl Running {
                 | Reply::Entry(_)
                 | Reply::Site(_)
                 | Reply::Backup(_)
+                | Reply::DryRun(_)
                 | Reply::Written(_)
                 | Reply::Called(_)
                 | Reply::Keys(_) => {
@@ -614,6 +651,7 @@ impl Running {
                     | Reply::Entry(_)
                     | Reply::Site(_)
                     | Reply::Backup(_)
+                    | Reply::DryRun(_)
                     | Reply::Written(_)
                     | Reply::BackupCreated(_)
                     | Reply::Keys(_) => {

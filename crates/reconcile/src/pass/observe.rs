@@ -2,7 +2,6 @@
 //! every member is asked for its Status, all at the same time, and one of them for the member list. Where the list of an earlier pass
 //! still holds and nothing is to be done, that is all: such a look is one request to each member.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use quorate_api::EtcdRestore;
@@ -12,10 +11,11 @@ use quorate_manifests::{
 };
 use quorate_model::quorum_recovery::Container;
 use quorate_model::snapshot::{DefaultsTurn, List};
-use quorate_model::{ClusterRef, Instant, MemberName, Plan, Snapshot};
+use quorate_model::{ClockDifference, ClusterRef, Instant, MemberName, Plan, Snapshot};
 
 use super::act::Acting;
 use super::claims::ReadClaims;
+use super::rehearsal::Asked;
 use super::{PassEnd, Planned, Stage, parsed, progress, uid, unlabelled};
 use crate::command::{Command, CommandId, Purpose, Reply, Task};
 use crate::members::member_to_ask;
@@ -59,6 +59,8 @@ enum Phase {
     Proof(Observed),
     /// The plan ends Pods, so their claims are read from the API.
     Claims(Observed),
+    /// An order to restore in place would begin, so the API server is asked whether it would admit new members.
+    Rehearsal(Observed, Asked),
 }
 
 /// What was observed so far.
@@ -66,7 +68,7 @@ enum Phase {
 pub(super) struct Observed {
     pub(super) view: ClusterView,
     pub(super) cluster: Arc<ReadCluster>,
-    conflicts: Vec<NameConflict>,
+    pub(super) conflicts: Vec<NameConflict>,
     pub(super) snapshot: Snapshot,
     refused: Option<Invalid>,
     /// A Pod that could not be read for the proof, and why.
@@ -118,8 +120,23 @@ impl Observing {
             | Phase::Entry { observed, .. }
             | Phase::MemberList(observed)
             | Phase::Proof(observed)
-            | Phase::Claims(observed) => Some((&observed.snapshot, &observed.view)),
+            | Phase::Claims(observed)
+            | Phase::Rehearsal(observed, _) => Some((&observed.snapshot, &observed.view)),
             Phase::Unconfirmed | Phase::Caches(_) | Phase::Conflicts(..) => None,
+        }
+    }
+
+    /// R23: the plan is made by what is known of the clocks when it is made.
+    pub(super) fn see_clocks(&mut self, differs: Option<ClockDifference>) {
+        match &mut self.phase {
+            Phase::Members(observed)
+            | Phase::Hashes(observed)
+            | Phase::Entry { observed, .. }
+            | Phase::MemberList(observed)
+            | Phase::Proof(observed)
+            | Phase::Claims(observed)
+            | Phase::Rehearsal(observed, _) => observed.snapshot.clock_differs = differs,
+            Phase::Unconfirmed | Phase::Caches(_) | Phase::Conflicts(..) => {}
         }
     }
 
@@ -179,6 +196,9 @@ impl Observing {
             (Phase::Claims(observed), Task::Read { name, .. }, Reply::Object(read)) => {
                 observed.read_claim(memory, &self.at, name, read, now);
             }
+            (Phase::Rehearsal(_, asked), Task::DryRun(write), Reply::DryRun(admitted)) => {
+                asked.answered(write, admitted);
+            }
             // If the read fails, the last known state stays.
             (
                 Phase::Unconfirmed
@@ -189,7 +209,8 @@ impl Observing {
                 | Phase::Entry { .. }
                 | Phase::MemberList(_)
                 | Phase::Proof(_)
-                | Phase::Claims(_),
+                | Phase::Claims(_)
+                | Phase::Rehearsal(..),
                 ..,
             ) => {}
         }
@@ -220,8 +241,11 @@ impl Observing {
                     Ok(observed) => {
                         let mut tasks = observed.status_tasks();
                         tasks.extend(observed.sites_to_ask());
-                        tasks.extend(observed.backups_to_read());
+                        tasks.extend(observed.backups_to_read(now));
                         memory.comparing.begin_pass();
+                        if let Ok(cluster) = &observed.cluster.0 {
+                            memory.recent.go_on_from(cluster.status.as_ref(), now);
+                        }
                         self.begin(Phase::Members(observed), tasks);
                     }
                     Err(stage) => return Some(*stage),
@@ -277,6 +301,13 @@ impl Observing {
                         let tasks = observed.proof_tasks();
                         self.begin(Phase::Proof(observed), tasks);
                     } else if let Some(stage) = self.act_with_claims(observed, plan, memory, now) {
+                        return Some(stage);
+                    }
+                }
+                Phase::Rehearsal(mut observed, asked) => {
+                    asked.add_to(&mut observed.snapshot, now);
+                    let plan = quorate_planner::plan(&observed.snapshot, now);
+                    if let Some(stage) = self.act_with_claims(observed, plan, memory, now) {
                         return Some(stage);
                     }
                 }
@@ -368,7 +399,7 @@ impl Observing {
         }
     }
 
-    /// The plan is carried out, unless it ends Pods whose claims were not read yet.
+    /// The plan is carried out, unless it ends Pods whose claims were not read yet, or asks what would be admitted.
     fn act_with_claims(
         &mut self,
         observed: Observed,
@@ -376,6 +407,10 @@ impl Observing {
         memory: &Memory,
         now: Instant,
     ) -> Option<Stage> {
+        if let Some((asked, tasks)) = observed.rehearse(&plan, &self.defaults, now) {
+            self.begin(Phase::Rehearsal(observed, asked), tasks);
+            return None;
+        }
         let tasks = observed.claims_to_read(&plan);
         if tasks.is_empty() {
             return Some(Stage::Act(self.act(observed, plan, memory, now)));
@@ -428,11 +463,11 @@ impl Observed {
 
     /// The EtcdBackups that matter now: the one that the cluster is to begin with, while the bootstrap has not recorded what it is; the one
     /// of the order to restore it in place; and the one that comes before an upgrade or the end of the cluster.
-    fn backups_to_read(&self) -> Vec<Task> {
+    fn backups_to_read(&self, now: Instant) -> Vec<Task> {
         let Some(cluster) = parsed(&self.cluster) else { return Vec::new() };
-        let by_order = restore::backup_to_read(&self.restores(), &self.snapshot);
-        let restored = bootstrap::backup_to_read(cluster).or(by_order).map(str::to_owned);
-        let names: BTreeSet<String> = restored.into_iter().chain(backup_before::to_read(cluster)).collect();
+        let mut names = restore::backups_to_read(&self.restores(), &self.snapshot, now);
+        names.extend(bootstrap::backup_to_read(cluster).map(str::to_owned));
+        names.extend(backup_before::to_read(cluster));
         names.into_iter().map(|name| Task::Backup { name }).collect()
     }
 
@@ -454,9 +489,7 @@ impl Observed {
             self.snapshot.restore = bootstrap::by_backup(cluster, backup);
         } else {
             let restores: Vec<_> = self.view.restores.values().map(AsRef::as_ref).collect();
-            if restore::backup_to_read(&restores, &self.snapshot) == Some(name) {
-                restore::resolve(&restores, &mut self.snapshot, name, backup);
-            }
+            restore::resolve(&restores, &mut self.snapshot, name, backup);
         }
     }
 

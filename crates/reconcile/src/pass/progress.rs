@@ -84,7 +84,8 @@ impl Observing {
         let etcd = std::mem::take(&mut observed.snapshot.etcd);
         let sites = std::mem::take(&mut observed.snapshot.sites);
         // What the backups say was read once in this pass.
-        let (restore, order) = (observed.snapshot.restore.take(), observed.snapshot.order.take());
+        let (restore, orders) =
+            (observed.snapshot.restore.take(), std::mem::take(&mut observed.snapshot.orders));
         let backup_before = observed.snapshot.backup_before.take();
         let Observed { view, cluster, claims, .. } = observed;
         let mut again = self.observe(view, cluster, memory, now)?;
@@ -92,7 +93,7 @@ impl Observing {
         again.claims = claims;
         again.snapshot.etcd = etcd;
         again.snapshot.sites = sites;
-        (again.snapshot.restore, again.snapshot.order) = (restore, order);
+        (again.snapshot.restore, again.snapshot.orders) = (restore, orders);
         again.snapshot.backup_before = backup_before;
         if let Some(why) = unread {
             again.snapshot.etcd.proof = None;

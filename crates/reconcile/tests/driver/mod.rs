@@ -8,7 +8,7 @@ use quorate_api::status::EtcdClusterStatus;
 use quorate_manifests::certificate::KeyPair;
 use quorate_manifests::{Act, Defaults, Kind, Write};
 use quorate_model::snapshot::Answer;
-use quorate_model::{ClusterRef, Effect, Instant};
+use quorate_model::{ClockDifference, ClusterRef, Effect, Instant};
 use quorate_reconcile::{
     Caches, ClusterView, Command, Event, Memory, Object, Pass, PassEnd, Purpose, Reply, Task, WriteError,
 };
@@ -32,13 +32,19 @@ pub struct Driver {
 impl Driver {
     /// A pass that observed a new cluster and planned these effects.
     pub fn planning(effects: Vec<Effect>) -> Self {
-        let (memory, now) = (Memory::default(), Instant(1_800_000_000_000));
+        Self::with_clock(None, effects)
+    }
+
+    /// The same, while the operator's clock is so far from the API server's.
+    pub fn with_clock(differs: Option<ClockDifference>, effects: Vec<Effect>) -> Self {
+        let (mut memory, now) = (Memory::default(), Instant(1_800_000_000_000));
         let mut caches = Caches::default();
         if let Object::Cluster(cluster) = cluster(1) {
             caches.clusters.objects.insert("demo".to_owned(), cluster);
             caches.clusters.seen = 1;
         }
-        let pass = new_pass(&memory, now);
+        let mut pass = new_pass(&memory, now);
+        pass.see_clocks(&mut memory, differs);
         let mut driver = Self { memory, caches, conflicts: Vec::new(), now, pass };
         driver.observe(effects);
         driver
@@ -89,6 +95,10 @@ impl Driver {
         }
     }
 
+    pub fn sees_clocks(&mut self, differs: Option<ClockDifference>) {
+        self.pass.see_clocks(&mut self.memory, differs);
+    }
+
     pub fn record(&mut self) {
         let record = self.only();
         assert_eq!(record.purpose, Purpose::Record);
@@ -134,7 +144,7 @@ impl Driver {
     /// Replies to a command that asks for keys, and returns the write that follows.
     pub fn reply_with_keys(&mut self, command: &Command) -> Command {
         assert!(matches!(command.task, Task::Generate(_)), "{command:?}");
-        self.replies(command, Reply::Keys(Ok(KeyPair { cert: "second".to_owned(), key: "key".to_owned() })));
+        self.replies(command, keys());
         self.only()
     }
 
@@ -202,6 +212,10 @@ impl Driver {
         }
         self.pass.change_plan(|_, plan| plan.effects = effects);
     }
+}
+
+pub fn keys() -> Reply {
+    Reply::Keys(Ok(KeyPair { cert: "second".to_owned(), key: "key".to_owned() }))
 }
 
 fn new_pass(memory: &Memory, now: Instant) -> Pass {

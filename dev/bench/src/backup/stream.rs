@@ -136,6 +136,9 @@ impl Bench {
             compress: false,
             recipients: Vec::new(),
             spool: false,
+            quota_bytes: None,
+            rate_limit: None,
+            seconds: None,
         };
         let credentials = self.scratch.path().join("credentials");
         fs::create_dir_all(&credentials)?;

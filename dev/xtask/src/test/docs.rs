@@ -1,10 +1,13 @@
 //! The docs tier: the pages agree with the code.
 
+mod alerts;
 mod behaviours;
 mod commands;
 mod hazards;
 mod links;
 mod markdown;
+mod promql;
+mod rules;
 mod steps;
 
 use anyhow::Result;
@@ -24,6 +27,8 @@ pub fn run(context: &Context) -> Result<Verdict> {
             Check { name: "hazards", run: hazards::check },
             Check { name: "steps", run: steps::check },
             Check { name: "crds", run: crds::drift },
+            Check { name: "alerts", run: alerts::check },
+            Check { name: "rules", run: rules::check },
             Check { name: "commands", run: commands::check },
             Check { name: "behaviours", run: behaviours::check },
             Check { name: "rustdoc", run: rustdoc },

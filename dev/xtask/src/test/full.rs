@@ -26,7 +26,7 @@ pub const HISTORIES_CI: u64 = 6_000;
 pub const HISTORIES_FULL: u64 = 20_000;
 
 /// The table. `docs/testing.md` has it too, and a test compares them.
-pub const ADDITIONS: [Addition; 8] = [
+pub const ADDITIONS: [Addition; 9] = [
     Addition {
         what: "The widest scopes of the exploration, with two faults of any kind: bootstrap of one and of three with an edit, 3 to 4, and 3 to 2",
         ci: "The same scopes with one fault, 3 to 4 and 3 to 2 also with two of the operator itself, and every other scope with two",
@@ -64,6 +64,11 @@ pub const ADDITIONS: [Addition; 8] = [
         what: "Clusters on a Kubernetes with IPv6 addresses only",
         ci: "The flags of members and probes with addresses of either family",
         why: "Nothing else depends on the family, and it takes a second Kubernetes",
+    },
+    Addition {
+        what: "20 rounds of back up, wreck, restore on Kubernetes, with kinds of wrecks, stores and restores mixed",
+        ci: "A backup and a restore of each kind: in S3 over TLS and in a claim, in place and anew",
+        why: "A round repeats them after another loss; `bench backup rounds` has the first kinds on every version of etcd",
     },
     Addition {
         what: "Backups in an emulator of Azure Blob Storage",

@@ -1,5 +1,6 @@
 //! How a tier ended, and the closing lines.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
@@ -121,6 +122,18 @@ impl State {
     }
 }
 
+/// The error of a check that this machine cannot run, and why. That is reported, and is no failure.
+#[derive(Debug)]
+pub struct Skipped(pub String);
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Skipped {}
+
 /// One check of a tier that has several.
 pub struct Check {
     /// What it is called on the command line.
@@ -137,12 +150,20 @@ pub fn checks(tier: Tier, context: &Context, checks: &[Check]) -> Result<Verdict
     }
     let asked =
         |check: &&Check| context.only.is_empty() || context.only.iter().any(|name| name == check.name);
-    let mut count = 0;
+    let (mut count, mut skipped) = (0, Vec::new());
     let (mut failed, mut faults, mut times) = (Vec::<String>::new(), Vec::new(), Vec::new());
     for check in checks.iter().filter(asked) {
-        count += 1;
         let start = Instant::now();
-        let found = (check.run)().unwrap_or_else(|error| vec![format!("{error:#}")]);
+        let found = match (check.run)() {
+            Ok(found) => found,
+            Err(error) if error.is::<Skipped>() => {
+                eprintln!("  SKIPPED {}: {error:#}", check.name);
+                skipped.push(check.name);
+                continue;
+            }
+            Err(error) => vec![format!("{error:#}")],
+        };
+        count += 1;
         let seconds = start.elapsed().as_secs_f64();
         times.push(Test { name: check.name.to_owned(), seconds });
         eprintln!(
@@ -158,12 +179,17 @@ pub fn checks(tier: Tier, context: &Context, checks: &[Check]) -> Result<Verdict
             faults.extend(found.iter().map(|fault| format!("{}: {fault}", check.name)));
         }
     }
+    let without = match skipped.as_slice() {
+        [] => String::new(),
+        names => format!(", SKIPPED {}", names.join(", ")),
+    };
     if failed.is_empty() {
-        return Ok(Verdict { times, ..Verdict::new(State::Ok, format!("{count} checks")) });
+        let state = if count == 0 && !skipped.is_empty() { State::Skipped } else { State::Ok };
+        return Ok(Verdict { times, ..Verdict::new(state, format!("{count} checks{without}")) });
     }
     Ok(Verdict {
         state: State::Failed,
-        what: format!("{} of {count} checks", failed.len()),
+        what: format!("{} of {count} checks{without}", failed.len()),
         failed: faults,
         again: Some(context.command(tier, None, &failed)),
         times,
@@ -254,5 +280,20 @@ mod tests {
         assert_eq!(both.failed, ["bad: a fault"]);
         assert_eq!(both.again.unwrap(), "cargo xtask test lint -- bad");
         assert!(run(&["unknown"]).is_err());
+    }
+
+    #[test]
+    fn a_check_that_this_machine_cannot_run_is_no_failure_and_is_named() {
+        let all = [
+            Check { name: "good", run: || Ok(Vec::new()) },
+            Check { name: "rare", run: || Err(Skipped("no such tool".to_owned()).into()) },
+        ];
+        let run = |only: &[&str]| {
+            let only = only.iter().map(|name| (*name).to_owned()).collect();
+            checks(Tier::Lint, &Context::new(false, None, only), &all).unwrap()
+        };
+        let both = run(&[]);
+        assert_eq!((both.state, &*both.what), (State::Ok, "1 checks, SKIPPED rare"));
+        assert_eq!(run(&["rare"]).state, State::Skipped);
     }
 }

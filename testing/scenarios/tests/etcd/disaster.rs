@@ -22,13 +22,8 @@ use tenant::{Change, Tenant, hourly};
 async fn a_deleted_namespace_comes_back_from_manifests_saved_secrets_and_one_snapshot() -> Result<()> {
     let (world, store) = (Playground::start().await?, S3Server::start()?);
     let tenant = Tenant::create(&world, "tenant").await?;
-    let destination = json!({"s3": {
-        "bucket": S3Server::BUCKET, "prefix": "etcd", "endpoint": store.endpoint(),
-        "credentialsSecret": {"name": "s3-credentials"},
-    }});
-    let keys =
-        json!({"AWS_ACCESS_KEY_ID": S3Server::ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": S3Server::SECRET_KEY});
-    tenant.create_secret(&json!({"metadata": {"name": "s3-credentials"}, "stringData": keys})).await?;
+    let destination = store.destination("s3-credentials");
+    tenant.create_secret(&store.secret("s3-credentials")).await?;
     let mut first = spec(3);
     first["storageSpec"]["volumeSizeRequest"] = json!("512Mi");
     tenant.create("demo", first).await?;
@@ -61,11 +56,12 @@ async fn a_deleted_namespace_comes_back_from_manifests_saved_secrets_and_one_sna
     for secret in &saved {
         tenant.create_secret(secret).await?;
     }
-    let source =
-        json!({"destination": destination, "key": manifest["key"], "sha256": manifest["storedSha256"]});
-    tenant.create("demo", restored(3, &json!({"source": source}))).await?;
+    let latest = json!({"destination": destination, "cluster": "demo"});
+    tenant.create("demo", restored(3, &json!({"latest": latest}))).await?;
     tenant.create_schedule("nightly", &schedule).await?;
     tenant.settled("demo", 3).await?;
+    let found = tenant.status("demo").await?["latestBackup"]["found"].clone();
+    ensure!(found["key"] == manifest["key"] && found["clusterID"] == json!(id), "{found}");
     let revision = manifest["revision"].as_i64().context("a revision")?;
     acknowledged.are_readable_as_of(&tenant, "demo", revision).await?;
     ensure!(tenant.one_cluster_id("demo").await? != id, "an old member could join it");
@@ -123,7 +119,8 @@ async fn a_namespace_that_velero_restored_is_served_again_only_after_a_person_de
     // It cannot know whether these claims have the volumes of before or copies of them. This person knows.
     tenant.reports("demo", "may be copies of the members' volumes").await?;
     ensure!(tenant.pods_of("demo").await?.iter().all(|pod| pod.metadata.deletion_timestamp.is_some()));
-    tenant.annotate("demo", "operator.etcd.io/adopt-copies", &id).await?;
+    let uid = tenant.clusters().get("demo").await?.uid().context("it is stored")?;
+    tenant.annotate("demo", "operator.etcd.io/adopt-copies", &format!("{id}/{uid}")).await?;
 
     // What it needs and does not own is named, and it does not take it.
     tenant.reports("demo", "names that are taken by objects it does not own").await?;

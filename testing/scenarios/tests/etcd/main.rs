@@ -4,6 +4,7 @@ mod backups_before;
 mod certificates;
 mod corruption;
 mod disaster;
+mod gitops;
 mod histories;
 mod model;
 mod playground;

@@ -1,6 +1,7 @@
 //! Jobs in the playground, and its S3 server.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -8,7 +9,11 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret};
 use kube::api::{Api, ListParams, PostParams};
 use quorate_scenarios::{Playground, S3Server, World, until};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
+use tokio_rustls::TlsConnector;
 
 /// A Job whose container has these fields besides its image.
 async fn create(world: &Playground, name: &str, container: &Value, more: &Value) -> Result<()> {
@@ -141,40 +146,48 @@ async fn the_store_of_a_playground_keeps_its_keys_and_its_bucket() -> Result<()>
     let secrets = || Api::<Secret>::default_namespaced(world.client.clone());
     let secret = secrets().get("s3-credentials").await?;
     let keys: BTreeMap<_, _> = secret.data.context("it has keys")?;
-    ensure!(keys.keys().eq(["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]), "{keys:?}");
+    ensure!(keys.keys().eq(["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "ca.crt"]), "{keys:?}");
+    let ca = String::from_utf8(keys["ca.crt"].0.clone())?;
     let endpoint =
         secret.metadata.annotations.context("it has the URL")?["playground.operator.etcd.io/s3-endpoint"]
             .clone();
     let shown = world.printed_status()?;
-    ensure!(shown.contains(&endpoint) && shown.contains("bucket: backups"), "{shown}");
-    ensure!(refuses_strangers(&endpoint).await?, "a request without keys is not refused");
+    ensure!(shown.contains(&endpoint) && shown.contains("caSecret: {name: s3-credentials}"), "{shown}");
+    ensure!(refuses_strangers(&endpoint, &ca).await?, "a request without keys is not refused");
     let bucket = world.path().join("s3/buckets/backups");
     std::fs::write(bucket.join("kept"), "x")?;
     world.restart().await?;
     let again = Api::<Secret>::default_namespaced(world.client.clone()).get("s3-credentials").await?;
     ensure!(again.data == Some(keys) && bucket.join("kept").exists());
-    ensure!(refuses_strangers(&endpoint).await?, "it is at the same address");
+    ensure!(refuses_strangers(&endpoint, &ca).await?, "it is at the same address");
     world.down()?;
-    ensure!(refuses_strangers(&endpoint).await.is_err(), "it ends with the playground");
+    ensure!(refuses_strangers(&endpoint, &ca).await.is_err(), "it ends with the playground");
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_store_of_a_test_answers_and_ends_with_it() -> Result<()> {
     let server = S3Server::start()?;
-    let endpoint = server.endpoint();
-    ensure!(server.bucket_dir().is_dir() && refuses_strangers(&endpoint).await?);
+    let (endpoint, ca) = (server.endpoint(), server.ca().to_owned());
+    ensure!(server.bucket_dir().is_dir() && refuses_strangers(&endpoint, &ca).await?);
     drop(server);
-    ensure!(refuses_strangers(&endpoint).await.is_err(), "it still answers");
+    ensure!(refuses_strangers(&endpoint, &ca).await.is_err(), "it still answers");
     Ok(())
 }
 
-/// Whether a list of the bucket is refused without keys. An error: nothing answers.
-async fn refuses_strangers(endpoint: &str) -> Result<bool> {
+/// Whether a list of the bucket is refused without keys. An error: nothing answers with a certificate of this authority.
+async fn refuses_strangers(endpoint: &str, ca: &str) -> Result<bool> {
     use http_body_util::Empty;
     use hyper_util::rt::TokioIo;
-    let address = endpoint.trim_start_matches("http://");
+    let address = endpoint.strip_prefix("https://").context("it speaks TLS")?;
+    let ip = address.parse::<std::net::SocketAddr>()?.ip();
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(ca.as_bytes())?)?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let config = config.with_root_certificates(roots).with_no_client_auth();
     let stream = tokio::net::TcpStream::connect(address).await?;
+    let stream = TlsConnector::from(Arc::new(config)).connect(ServerName::from(ip), stream).await?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let driven = tokio::spawn(connection);
     let request = http::Request::get("/backups?list-type=2").header("host", address);

@@ -1,4 +1,4 @@
-//! Backups in stores outside of the cluster.
+//! Backups in stores outside of the cluster. The store has a certificate of a private authority.
 
 use std::path::{Path, PathBuf};
 
@@ -18,6 +18,7 @@ async fn a_backup_in_s3_is_restored_and_refused_once_it_is_changed_and_goes_with
     let store = |secret: &str| {
         json!({"s3": {
             "bucket": "backups", "prefix": "etcd", "endpoint": endpoint, "credentialsSecret": {"name": secret},
+            "caSecret": {"name": "s3-credentials"},
         }})
     };
     world.create("demo", spec(3)).await?;
@@ -34,9 +35,19 @@ async fn a_backup_in_s3_is_restored_and_refused_once_it_is_changed_and_goes_with
         ensure!(status.to_string().contains("StoreForbidden"), "{secret}: {status}");
     }
 
+    let mut untrusted = store("s3-credentials");
+    untrusted["s3"]["caSecret"] = Value::Null;
+    world.back_up("untrusted", "demo", &untrusted).await?;
+    let status = world.backup_ends("untrusted", "Failed").await?.to_string();
+    ensure!(status.contains("certificate of the server") && status.contains("s3.caSecret"), "{status}");
+
     let mut spec = json!({"source": {"cluster": "demo"}, "destination": store("s3-credentials")});
     world.back_up_with("kept", spec.clone()).await?;
     let kept = world.is_backed_up("kept").await?["result"].clone();
+    // Manifests tell seconds: of two backups within one, that with the higher revision is the newest.
+    for (_, member) in world.members("demo").await?.into_iter().take(1) {
+        member.put("between", "the two").await?;
+    }
     spec["deletionPolicy"] = json!("Delete");
     world.back_up_with("deleted", spec).await?;
     let deleted = world.is_backed_up("deleted").await?["result"].clone();
@@ -51,7 +62,12 @@ async fn a_backup_in_s3_is_restored_and_refused_once_it_is_changed_and_goes_with
     let source =
         json!({"destination": store("s3-credentials"), "key": kept["key"], "sha256": kept["storedSha256"]});
     world.create("again", restored(1, &json!({"source": source}))).await?;
+    let latest = json!({"latest": {"destination": store("s3-credentials"), "cluster": "demo"}});
+    world.create("newest", restored(1, &latest)).await?;
     world.settled("again", 1).await?;
+    world.settled("newest", 1).await?;
+    let found = world.status("newest").await?["latestBackup"]["found"].clone();
+    ensure!(found["key"] == deleted["key"] && found["ofCluster"] == 2, "{found}");
 
     let mut bytes = std::fs::read(file(&deleted)?)?;
     let middle = bytes.len() / 2;

@@ -4,6 +4,7 @@ use anyhow::{Context, Result, ensure};
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, ResourceExt};
+use quorate_api::EtcdCluster;
 use quorate_scenarios::Kubernetes;
 use serde_json::json;
 
@@ -16,6 +17,25 @@ async fn a_real_api_server_validates_every_case_with_the_same_messages() -> Resu
     let world = Kubernetes::start().await?;
     let failures = judge(&world.client).await?;
     ensure!(failures.is_empty(), "{}", failures.join("\n"));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::disallowed_methods, reason = "the test is the user who deletes")]
+async fn a_real_api_server_says_of_what_no_operator_has_seen_that_it_is_not_known_to_be_ready() -> Result<()>
+{
+    let world = Kubernetes::start().await?;
+    let api: Api<EtcdCluster> = Api::default_namespaced(world.client.clone());
+    let cluster = json!({
+        "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster", "metadata": { "name": "unseen" },
+        "spec": { "size": 1, "version": "3.6.16" },
+    });
+    api.create(&PostParams::default(), &serde_json::from_value(cluster)?).await?;
+    let status = api.get("unseen").await?.status.unwrap_or_default();
+    api.delete("unseen", &DeleteParams::default()).await?;
+    let conditions: Vec<_> =
+        status.conditions.iter().map(|one| [&*one.type_, &*one.status, &*one.reason]).collect();
+    ensure!(conditions == [["Ready", "Unknown", "Pending"]], "{conditions:?}");
     Ok(())
 }
 

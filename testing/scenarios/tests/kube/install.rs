@@ -9,7 +9,7 @@ mod cleanup;
 mod reader;
 mod steps;
 
-use chart_values::{ChartValues, ServiceMonitors};
+use chart_values::{ChartValues, Monitors};
 use cleanup::{CleanKubernetes, ensure_nothing_is_left};
 use reader::Reader;
 
@@ -72,7 +72,7 @@ async fn the_api_server_accepts_what_the_chart_renders_with_every_value_changed(
     let namespace = world.client.default_namespace();
     let cases = ChartValues::all(namespace)?;
     chart_values::cover_every_value(&cases)?;
-    let _monitors = ServiceMonitors::define(world.shell()?)?;
+    let _monitors = Monitors::define(world.shell()?)?;
     shell
         .run(&format!("kubectl label namespace {namespace} pod-security.kubernetes.io/warn=restricted"))
         .await?;

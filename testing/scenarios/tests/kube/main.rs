@@ -1,12 +1,15 @@
 //! Clusters on a real Kubernetes of this machine.
 
 mod alone;
+mod backups;
 mod conformance;
 mod definition;
 mod disruptions;
 mod install;
 mod ipv6;
+mod pages;
 mod readme;
+mod rounds;
 mod shared;
 mod tenants;
 mod volumes;

@@ -31,7 +31,11 @@ async fn a_quota_that_refuses_a_pod_is_reported_and_raising_it_fixes_it() -> Res
 }
 
 /// A quota that the API server enforces: its controller has counted what there is.
-async fn counted_quota(world: &Kubernetes, name: &str, quota: Value) -> Result<Api<ResourceQuota>> {
+pub(crate) async fn counted_quota(
+    world: &Kubernetes,
+    name: &str,
+    quota: Value,
+) -> Result<Api<ResourceQuota>> {
     let quotas: Api<ResourceQuota> = Api::default_namespaced(world.client.clone());
     quotas.create(&PostParams::default(), &serde_json::from_value(quota)?).await?;
     until("the quota counts", async || {

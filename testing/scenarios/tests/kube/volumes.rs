@@ -42,6 +42,8 @@ async fn where_a_class_cannot_grow_volumes_the_quota_stays_until_members_have_mo
     let before = quotas(&world).await?;
     world.patch("demo", size("512Mi")).await?;
     world.reports("demo", "operator.etcd.io/replace=true").await?;
+    // What waits is reported before the write is that the API server refuses.
+    world.reports("demo", "must support resize").await?;
     let status = world.status("demo").await?.to_string();
     ensure!(status.contains("VolumeGrowing") && status.contains("must support resize"), "{status}");
     ensure!(quotas(&world).await? == before && capacities(&world).await? == ["384Mi"]);

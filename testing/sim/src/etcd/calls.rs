@@ -58,7 +58,7 @@ impl Etcd {
                 .iter()
                 .map(|alarm| format!("alarm:{}", format!("{:?}", alarm.kind).to_uppercase()))
                 .collect(),
-            database: space::database(dir.full),
+            database: space::database(dir.full, dir.stored.mib),
             storage_version: dir.stored.cluster_version.filter(|_| reports_versions),
             downgrade: dir.stored.downgrade.filter(|_| reports_versions),
         })
@@ -68,7 +68,8 @@ impl Etcd {
     pub fn is_ready(&self, at: &str) -> bool {
         let Some(process) = self.process(at) else { return false };
         let votes = |dir: &super::Dir| self.group(dir.cluster).is_some_and(|group| !dir.is_learner(group));
-        process.state == State::Running && process.serves && self.dir_of(process).is_some_and(votes)
+        let answers = process.serves && process.hashes_until.is_none();
+        process.state == State::Running && answers && self.dir_of(process).is_some_and(votes)
     }
 
     /// The data of the member behind a process, if it answers clients at all.
@@ -104,7 +105,7 @@ impl Etcd {
             return Err(Failed::Unreachable);
         }
         // Its port takes connections from the start, and lets them wait until it has met a leader.
-        if !process.serves {
+        if !process.serves || process.hashes_until.is_some() {
             return Err(Failed::Unknown);
         }
         let dir = self.dir_of(process).ok_or(Failed::Unreachable)?;

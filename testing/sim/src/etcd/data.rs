@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use quorate_model::quorum::has_quorum;
 use quorate_model::snapshot::KeysHash;
-use quorate_model::{ClusterId, MemberId, Minor, Revision};
+use quorate_model::{ClusterId, Instant, MemberId, Minor, Revision};
 
 use super::calls::Reply;
 use super::replicated::Role;
@@ -60,6 +60,27 @@ impl Etcd {
         let is_raised = self.raise_alarm(own.cluster, Alarm { member, kind: AlarmKind::Corrupt });
         self.change_data_of(at, |dir| dir.differs = is_raised);
         is_raised
+    }
+
+    /// A member begins with a hash, which takes it until then. Returns whether it answers.
+    pub fn begin_hash(&mut self, at: &str, until: Instant) -> bool {
+        let answers = self.serving(at).is_ok();
+        if let Some(process) = self.processes.get_mut(at).filter(|_| answers) {
+            process.hashes_until = Some(until);
+        }
+        answers
+    }
+
+    /// The members whose hash is done answer again.
+    pub fn end_hashes(&mut self, now: Instant) {
+        for process in self.processes.values_mut() {
+            process.hashes_until.take_if(|until| *until <= now);
+        }
+    }
+
+    /// The processes that make a hash.
+    pub fn hashing(&self) -> impl Iterator<Item = &str> {
+        self.processes().filter(|(_, process)| process.hashes_until.is_some()).map(|(at, _)| at)
     }
 
     /// The hash that a member makes of its keys, from its own disk. Of data that differ each has a hash of its own.

@@ -66,7 +66,7 @@ impl Etcd {
     /// Whether a disk stores what is written to it.
     pub(super) fn stores_on(&self, dir: &str) -> bool {
         match self.disk(dir) {
-            Disk::Works | Disk::Slow => true,
+            Disk::Works | Disk::Slow => !self.lacks_room(dir),
             Disk::Hung | Disk::Full => false,
         }
     }
@@ -87,7 +87,7 @@ impl Etcd {
         let Some(process) = self.process(at) else { return false };
         let Some(dir) = self.dir_of(process) else { return false };
         let has_all = |group: &Group| group.leader().is_some() && dir.stored.len >= group.log().len();
-        let reached = !process.cut && !process.isolated && process.stuck.is_none();
+        let reached = !process.cut && !process.isolated;
         process.state == State::Running
             && reached
             && !dir.differs

@@ -22,6 +22,8 @@ pub struct Stored {
     pub without_effect: u64,
     /// The term of its last entry.
     pub term: u64,
+    /// The size of the database in MiB, in histories in which sizes matter.
+    pub mib: u64,
     /// The alarms after it, of any member.
     pub alarms: BTreeSet<Alarm>,
     /// Auth is enabled after it.
@@ -40,9 +42,9 @@ impl Stored {
 
     /// Hashes it beside the longest prefix that there is. Terms and indexes count only relative to that.
     pub fn hash_beside(&self, tip: &Self, hasher: &mut impl Hasher) {
-        let Self { len, without_effect, term, alarms, auth, cluster_version, downgrade } = self;
+        let Self { len, without_effect, term, mib, alarms, auth, cluster_version, downgrade } = self;
         let behind = tip.without_effect.saturating_sub(*without_effect).min(FAR);
         (len, behind, tip.term.saturating_sub(*term).min(FAR)).hash(hasher);
-        (alarms, auth, cluster_version, downgrade).hash(hasher);
+        (mib, alarms, auth, cluster_version, downgrade).hash(hasher);
     }
 }

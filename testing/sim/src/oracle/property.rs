@@ -28,6 +28,8 @@ pub enum Property {
     DataOutliveMembers,
     /// R21: no act of the operator is what ends a claim with the data of a voter.
     NoActEndsData,
+    /// R23: nothing is signed, deleted for its age or given up by a clock that is wrong.
+    TimeIsTrue,
     /// S6, R3: a write names the uid that was observed, and a delete also the resourceVersion.
     DestroysOnlyWhatWasObserved,
     /// S7: only objects that this EtcdCluster owns are changed.
@@ -83,6 +85,7 @@ impl fmt::Display for Property {
             Self::QuorumStays => "S4: a quorum stays",
             Self::DataOutliveMembers => "S5: data outlive members",
             Self::NoActEndsData => "R21: no act of the operator ends data",
+            Self::TimeIsTrue => "R23: nothing is done by a clock that is wrong",
             Self::DestroysOnlyWhatWasObserved => "S6: only what was observed is destroyed",
             Self::OnlyOwnedObjectsChange => "S7: only owned objects are changed",
             Self::SnapshotIsThere => "R1: every member has what the cluster was restored from",

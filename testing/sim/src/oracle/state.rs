@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::{Property, without_versions};
 use crate::etcd::{Dir, Group, State};
 use crate::world::World;
+use crate::world::clocks::Ahead;
 use crate::world::wire::Call;
 
 /// How long the data of a member are kept that the operator did not choose to remove: the default of the spec.
@@ -23,7 +24,7 @@ impl World {
     pub(crate) fn oracle_on_arrival(&mut self, call: &Call) {
         match call {
             Call::Kube(write) => self.judge_write(write),
-            Call::Etcd { .. } => {}
+            Call::Etcd { call, .. } => self.judge_time_of_call(call),
         }
     }
 
@@ -40,9 +41,21 @@ impl World {
         }
     }
 
+    /// What is found first is what a history violates. A quarantined volume that is deleted by a clock that was set is lost for that reason;
+    /// without one, it also goes before its time because it is lost.
     fn judge_write(&mut self, write: &Write) {
         let there = self.object(write.kind, &write.name);
         let there = there.as_deref();
+        if self.faults.clocks == Ahead::default() {
+            self.judge_change(write, there);
+            self.judge_time_of_write(write, there);
+        } else {
+            self.judge_time_of_write(write, there);
+            self.judge_change(write, there);
+        }
+    }
+
+    fn judge_change(&mut self, write: &Write, there: Option<&Value>) {
         match &write.act {
             Act::Create(_) => {}
             Act::Patch(patch) | Act::PatchStatus(patch) => {
@@ -153,6 +166,7 @@ impl World {
     pub(crate) fn check_for_harm(&mut self) {
         self.judge_trust();
         self.see_clients();
+        self.see_suspected();
         self.judge_incarnation();
         let mut violated = Vec::new();
         for group in self.etcd.groups() {

@@ -42,6 +42,8 @@ pub struct Truth {
     pub(super) intact: BTreeSet<MemberId>,
     /// The time.
     pub(super) now: Instant,
+    /// The time that the operator's clock shows.
+    pub(super) shown: Instant,
     /// The minor versions that voters run.
     pub(super) lines: BTreeSet<Minor>,
     /// The members whose databases have reached their quota.
@@ -107,7 +109,9 @@ impl Truth {
         let usable =
             |volume: &&Arc<Value>| !world.faults.gone.contains(name(volume)) && !never_mounted(name(volume));
         let volumes = world.objects(Kind::Volume);
-        let dirs = volumes.iter().filter(usable).filter_map(|volume| world.etcd.dir(uid(volume)));
+        let has_room = |volume: &&Arc<Value>| !world.etcd.lacks_room(uid(volume));
+        let usable = volumes.iter().filter(usable).filter(has_room);
+        let dirs = usable.filter_map(|volume| world.etcd.dir(uid(volume)));
         let intact = dirs.filter(|dir| !dir.corrupt && !dir.differs).map(|dir| dir.member).collect();
         // Without a status the disks and etcd's configuration still say whose data they are.
         let is_voter_with_data = |dir: &Dir| {
@@ -160,6 +164,7 @@ impl Truth {
             answering,
             members,
             now: world.now,
+            shown: world.operators_time(),
             lines,
             full,
             differs: !corrupt_alarms.is_empty(),

@@ -45,7 +45,7 @@ impl World {
             is_learner: false,
             started: true,
         };
-        List { at: self.now, cluster_id, via: via.clone(), members: vec![listed] }
+        List { at: self.operators_time(), cluster_id, via: via.clone(), members: vec![listed] }
     }
 
     /// A call reaches a member of another cluster.

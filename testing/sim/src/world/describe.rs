@@ -40,6 +40,7 @@ impl World {
             attempt,
             token,
             adopted_by,
+            taken_back,
             earlier,
             had_leader,
             restore,
@@ -71,6 +72,7 @@ impl World {
             format!("next ordinal {}", next_ordinal.0),
         ];
         lines.extend(adopted_by.iter().map(|uid| format!("adopted by {uid}")));
+        lines.extend(taken_back.then(|| "its data were given up once, and taken back".to_owned()));
         lines.extend(
             earlier.iter().map(|earlier| format!("an earlier status, of cluster {}", earlier.cluster_id)),
         );

@@ -15,9 +15,17 @@ mod lasting;
 mod offer;
 mod strike;
 
+use quorate_api::keys;
+use quorate_apistore::fields::{annotation, deleting, uid};
+use quorate_manifests::Kind;
+use quorate_model::MemberId;
+use quorate_model::quorum::has_quorum;
+use quorate_model::record::Stage;
+use quorate_model::target::Medium;
 use serde::{Deserialize, Serialize};
 
 use super::World;
+use super::clocks::Clock;
 use super::person::Remedy;
 use super::rogue::RogueEffect;
 use super::wire::RequestOutcome;
@@ -71,6 +79,8 @@ pub enum Fault {
     ClientsOnNames,
     /// F14: a client writes.
     ClientWrites,
+    /// F27: clients write so much that a member that is away needs a snapshot, and each database has so many MiB.
+    ManyWrites(u64),
     /// A fault that does not end until a person follows the runbook.
     Stays(Box<Fault>),
     /// F16: etcd dies in its Pod.
@@ -129,6 +139,8 @@ pub enum Fault {
     WipeUnder(String),
     /// F23: certificates expire: running members and the operator trust each other no more.
     Expired,
+    /// F26: a clock is set ahead by so many seconds, or back.
+    ClockSet(Clock, i64),
     /// F24: the etcd in a Pod has another patch version than the tag of its image.
     OtherPatch(String, Patch),
     /// The planner itself is wrong: it proposes this in its next plan. The operator does what the safety checks permit.
@@ -148,7 +160,8 @@ pub enum Patch {
 impl World {
     /// Lets a fault strike. `false` if it cannot happen now.
     pub fn strike(&mut self, fault: &Fault) -> bool {
-        let struck = self.leaves_an_identity(fault) && self.apply_fault(fault);
+        let struck = (self.leaves_an_identity(fault) || self.wide && self.leaves_a_quorum(fault))
+            && self.apply_fault(fault);
         if struck {
             self.waited = 0;
             if self.remedy == Remedy::Replaced {
@@ -167,5 +180,43 @@ impl World {
             Destroys::Data => !self.faults.status_lost,
             Destroys::Status => self.faults.data_destroyed.is_empty(),
         }
+    }
+
+    /// Whether status and data are lost, and what is left still says which cluster it is. It is tried on a copy.
+    fn leaves_a_quorum(&self, fault: &Fault) -> bool {
+        let has_status = !self.faults.status_lost;
+        let known = if has_status { self.identifies_itself() } else { !self.faults.unidentified };
+        if !known {
+            return false;
+        }
+        let mut after = self.fork();
+        after.apply_fault(fault) && after.identities_are_a_quorum()
+    }
+
+    /// Whether all that status records can be read from elsewhere: from etcd's list, and from the volumes of a quorum of the voters. An
+    /// order that is being carried out is recorded nowhere else, and data in memory have no name.
+    fn identifies_itself(&self) -> bool {
+        let record = self.record();
+        let on_disk = record.target.as_ref().is_some_and(|target| target.storage.medium == Medium::Disk);
+        // Also not between two incarnations: the volumes of the one before are quarantined.
+        let is_settled = record.cluster_id.is_some()
+            && record.members.values().all(|member| member.stage != Stage::Bootstrap);
+        on_disk && is_settled && self.open_order().is_none() && self.identities_are_a_quorum()
+    }
+
+    /// Whether a quorum of the voters by etcd's list have their data on volumes that name them.
+    fn identities_are_a_quorum(&self) -> bool {
+        let volumes = self.objects(Kind::Volume);
+        let named = volumes.iter().filter_map(|volume| {
+            let cluster = annotation(volume, keys::CLUSTER_ID)?;
+            let dir = self.etcd.dir(uid(volume))?;
+            let is_own = annotation(volume, keys::MEMBER_ID)? == dir.member.to_string();
+            (is_own && cluster == dir.cluster.to_string() && !deleting(volume)).then_some(dir)
+        });
+        let named: Vec<_> = named.collect();
+        let Some(group) = named.first().and_then(|dir| self.etcd.group(dir.cluster)) else { return false };
+        let voters: Vec<MemberId> = group.conf().voters().collect();
+        let has_data = |voter: &&MemberId| named.iter().any(|dir| dir.member == **voter);
+        has_quorum(voters.iter().filter(has_data).count(), voters.len())
     }
 }

@@ -6,8 +6,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use quorate_api::cluster::DEFAULT_IMAGE_REGISTRY;
-use quorate_api::keys;
+use quorate_api::{keys, quantity};
 use quorate_apistore::fields::{annotation, deleting, integer, items, name, text, uid};
 use quorate_apistore::store::{DeleteOptions, Part, Propagation};
 use quorate_apistore::{ObjectKey, Store};
@@ -55,6 +56,7 @@ impl World {
         self.rested_before_nodes = self.operator_rests();
         let before = self.nodes_fingerprint();
         self.note_hung_disks();
+        self.note_sizes_of_volumes();
         let mut relaunched = BTreeSet::new();
         while self.collect_garbage()
             | self.stop_pods()
@@ -66,6 +68,19 @@ impl World {
             | self.drain_on()
         {}
         before != self.nodes_fingerprint()
+    }
+
+    /// Where sizes matter, etcd meets those of the volumes that its data are on.
+    fn note_sizes_of_volumes(&mut self) {
+        if !self.etcd.has_sizes() {
+            return;
+        }
+        let volumes = self.objects(Kind::Volume);
+        let size = |volume: &Arc<Value>| {
+            let bytes = quantity::bytes(&Quantity(text(volume, "/status/capacity/storage").to_owned()))?;
+            Some((uid(volume).to_owned(), bytes >> 20))
+        };
+        self.etcd.set_volumes(volumes.iter().filter_map(size).collect());
     }
 
     /// A hash of nodes and etcd. A process that starts again and ends as before does not change it.
@@ -273,7 +288,7 @@ impl World {
         for pod in member_pods(&self.store) {
             let status = match self.pods.get(uid(&pod)) {
                 Some(running) => self.status_of(&pod, running),
-                None if self.never_mounts(&pod) => mounting(&pod, self.now),
+                None if self.never_mounts(&pod) => mounting(&pod, self.kubelets_time()),
                 None => continue,
             };
             if pod["status"] != status || text(&pod, "/spec/nodeName").is_empty() {
@@ -307,7 +322,7 @@ impl World {
         // A partition does not keep a probe from etcd in its own Pod. The Pods of a node out of reach are set to not ready.
         let is_reached = !self.faults.on_lost_node.contains(&running.member);
         let ready = is_reached && self.etcd.is_ready(at) && self.is_canary_fresh(&running.dir);
-        let times = Times::of(pod, running.restarts, ready, self.now);
+        let times = Times::of(pod, running.restarts, ready, self.kubelets_time());
         let ended =
             |words: &str| json!({ "terminated": { "exitCode": 1, "message": words, "reason": "Error" } });
         let runs = process.is_some_and(|process| !matches!(process.state, State::Ended(_)));

@@ -8,9 +8,10 @@ use std::sync::{Arc, LazyLock};
 
 use quorate_manifests::{Defaults, Kind, explain};
 use quorate_model::snapshot::{Answer, KeysHash, List, Listed, Pod, Proof, StatusReply};
-use quorate_model::{Effect, MemberName, Plan};
+use quorate_model::{Effect, Instant, MemberName, Plan};
 use quorate_reconcile::{
-    CallError, Command, Event, Memory, Pass, PassEnd, Planned, Proved, Purpose, Reply, Task, WriteError,
+    CallError, Clocks, Command, Event, Memory, Pass, PassEnd, Planned, Proved, Purpose, Reply, Task,
+    WriteError,
 };
 
 use super::World;
@@ -45,6 +46,12 @@ pub struct Operator {
     pub rested_on: Option<u64>,
     /// Whether it holds the lease.
     pub leads: Leads,
+    /// What it knows of the API server's clock.
+    pub clocks: Clocks,
+    /// When the API server has replied last, by the time of the world.
+    pub heard_at: Option<Instant>,
+    /// Whether its clock differed from that when it looked last.
+    pub differed: bool,
 }
 
 /// Where the operator is.
@@ -99,20 +106,32 @@ impl World {
         let (stale, old_list) = (self.operator.stale.take(), mem::take(&mut self.operator.old_list));
         self.operator.observes_again |= old_list;
         let sources = Sources { stale, old_list };
-        let mut pass = Pass::new(self.at.clone(), DEFAULTS.clone(), memory, self.now);
+        let mut pass = Pass::new(self.at.clone(), DEFAULTS.clone(), memory, self.operators_time());
+        self.renew_lease();
+        self.tell_clocks(&mut pass, memory);
         // What it proposes is judged like a proposal of the planner, which would have asked for a proof.
         if !self.operator.rogue.is_empty() {
             pass.always_prove();
         }
         while pass.upcoming().is_some_and(|upcoming| upcoming.purpose == Purpose::Observe) {
-            let Some(Command { id, task, .. }) = pass.next(memory) else { break };
-            let Some(reply) = self.observe(&pass, task, &sources) else {
-                return "its view is too old; it lists again".to_owned();
-            };
-            pass.reply(memory, id, reply, self.now);
+            let commands: Vec<Command> = std::iter::from_fn(|| pass.next(memory)).collect();
+            if commands.is_empty() {
+                break;
+            }
+            self.make_hashes(&pass, &commands);
+            for Command { id, task, .. } in commands {
+                let Some(reply) = self.observe(&pass, task, &sources) else {
+                    return "its view is too old; it lists again".to_owned();
+                };
+                self.set_while_it_observes();
+                self.tell_clocks(&mut pass, memory);
+                pass.reply(memory, id, reply, self.operators_time());
+            }
         }
+        // The next member is asked in the next pass, which follows at once.
+        self.operator.observes_again |= pass.planned().is_some_and(|planned| planned.compares());
         for rogue in mem::take(&mut self.operator.rogue) {
-            let now = self.now;
+            let now = self.operators_time();
             pass.change_plan(|observed, plan| {
                 rogue.join(observed, plan, now);
             });
@@ -149,6 +168,10 @@ impl World {
     /// Carries out the next effect, or the next write of it.
     fn continue_pass(&mut self, mut within: Box<Within>, memory: &mut Memory) -> String {
         let Within { pass, truth } = &mut *within;
+        self.tell_clocks(pass, memory);
+        if pass.end().is_some() {
+            return "a clock was set, so it plans again".to_owned();
+        }
         let planned = pass.planned().cloned();
         let upcoming = pass.upcoming().map(|upcoming| upcoming.purpose);
         let (Some(planned), Some(Purpose::Effect(place))) = (planned, upcoming) else {
@@ -187,7 +210,8 @@ impl World {
             }
             sent |= task.changes_something();
             let reply = self.carry_out(pass, task);
-            match pass.reply(memory, id, reply, self.now) {
+            self.tell_clocks(pass, memory);
+            match pass.reply(memory, id, reply, self.operators_time()) {
                 Some(Event::Effect(_, result)) => succeeded &= result.is_ok(),
                 Some(Event::Planned | Event::Recorded(_)) | None => {}
             }
@@ -214,7 +238,9 @@ impl World {
         match task {
             Task::Write(write) => {
                 let kind = write.kind;
-                Reply::Written(match self.send(Call::Kube(write)) {
+                let response = self.send(Call::Kube(write));
+                self.hear(&response);
+                Reply::Written(match response {
                     Response::Kube(written) => {
                         written.map(|object| object.map(|object| self.parsed.object(kind, &object)))
                     }
@@ -245,7 +271,8 @@ impl World {
             | Task::ProveProgress { .. }
             | Task::Entry { .. }
             | Task::Site { .. }
-            | Task::Backup { .. } => {
+            | Task::Backup { .. }
+            | Task::DryRun(_) => {
                 let sources = Sources { stale: None, old_list: false };
                 self.observe(pass, task, &sources).unwrap_or(Reply::Object(Ok(None)))
             }
@@ -263,7 +290,7 @@ impl World {
             Task::Status { member } => {
                 let reply =
                     pod(&member).ok_or_else(|| "it has no Pod".to_owned()).and_then(|pod| self.ask(pod));
-                Some(Reply::Status(Answer { at: self.now, reply }))
+                Some(Reply::Status(Answer { at: self.operators_time(), reply }))
             }
             Task::MemberList { at } => {
                 let list = pod(&at).ok_or_else(|| "it has no Pod".to_owned());
@@ -284,6 +311,8 @@ impl World {
             Task::Entry { at } => Some(Reply::Entry(self.make_entry(pass, &at))),
             Task::Site { member, .. } => Some(Reply::Site(Ok(self.site_of(&member)))),
             Task::Backup { name } => Some(Reply::Backup(Ok(self.backup(&name).map(Box::new)))),
+            // No quota and no policy here.
+            Task::DryRun(_) => Some(Reply::DryRun(Ok(()))),
             Task::Read { kind, name } => Some(self.read(kind, &name)),
             Task::Write(_) | Task::CreateBackup(_) | Task::Call { .. } | Task::Generate(_) => {
                 Some(self.carry_out(pass, task))
@@ -293,6 +322,7 @@ impl World {
 
     fn read(&mut self, kind: Kind, name: &str) -> Reply {
         let object = self.object(kind, name);
+        self.hear_api_server();
         Reply::Object(Ok(object.map(|object| self.parsed.object(kind, &object))))
     }
 
@@ -324,9 +354,9 @@ impl World {
         let ask = |member: &MemberName| pod(member).and_then(|pod| self.ask(pod));
         let answers = members.into_iter().map(|member| {
             let reply = ask(&member);
-            (member, Answer { at: self.now, reply })
+            (member, Answer { at: self.operators_time(), reply })
         });
-        Ok(Proved { proof: Proof { at: self.now, index }, answers: answers.collect() })
+        Ok(Proved { proof: Proof { at: self.operators_time(), index }, answers: answers.collect() })
     }
 
     fn make_entry(&mut self, pass: &Pass, at: &MemberName) -> Result<(), String> {
@@ -349,7 +379,7 @@ impl World {
             is_learner: peer.is_learner,
             started: peer.started,
         });
-        Ok(List { at: self.now, cluster_id, via: via.clone(), members: members.collect() })
+        Ok(List { at: self.operators_time(), cluster_id, via: via.clone(), members: members.collect() })
     }
 }
 

@@ -15,7 +15,7 @@ use quorate_model::{MemberId, MemberName};
 use serde_json::{Value, json};
 
 use super::World;
-use super::kubelet::delete;
+use super::kubelet::{delete, launch};
 use super::objects::key;
 use super::operator::At;
 use crate::oracle::{Property, Truth};
@@ -83,7 +83,7 @@ impl World {
 
     /// Whether voters are sick for good, while the others are a quorum.
     pub(crate) fn can_replace_the_sick(&self) -> bool {
-        if !self.wide || self.remedy != Remedy::NotYet || self.faults.status_lost {
+        if !self.wide || self.remedy != Remedy::NotYet || self.faults.unidentified {
             return false;
         }
         let record = self.record();
@@ -115,8 +115,10 @@ impl World {
     fn judge_scale_in(&mut self, were_sick: &BTreeSet<String>) {
         let sick = self.sick();
         let left: BTreeSet<_> = sick.intersection(were_sick).collect();
+        // Who came to be sick for good since then is another matter, and the person has not read of it yet.
+        let is_new = |member: &String| self.faults.for_good.contains(member) && !were_sick.contains(member);
         let how = if left.is_empty() {
-            self.goal().err().filter(|_| self.faults.refused.is_empty())
+            self.goal().err().filter(|_| self.faults.refused.is_empty() && !sick.iter().any(is_new))
         } else {
             Some(format!("{left:?} is still a voter and not healthy"))
         };
@@ -131,12 +133,30 @@ impl World {
         if self.faults.end_refusals() {
             return Some("a person raises the quota".to_owned());
         }
+        if let Some(line) = self.restarts_another_version() {
+            return Some(line);
+        }
         let member = self.faults.for_good.pop_first()?;
         if self.faults.on_lost_node.remove(&member) {
             self.node_is_deleted(&member);
             return Some(format!("a person deletes the Node of {member}, which never came back"));
         }
         Some(format!("a person mends what {member} runs on"))
+    }
+
+    /// Members of different versions are not compared. One that runs another one than its image's tag has now is restarted.
+    fn restarts_another_version(&mut self) -> Option<String> {
+        self.record().differ_since?;
+        let pods = self.objects(Kind::Pod);
+        let differs = |pod: &&Arc<Value>| {
+            let process = self.etcd.process(uid(pod));
+            process.is_some_and(|process| process.launch.version != launch(pod, &process.launch.dir).version)
+        };
+        let member = pods.iter().find(differs).map(|pod| name(pod).to_owned())?;
+        let is_restarted = self.kill_process(&member);
+        is_restarted.then(|| {
+            format!("a person restarts {member}, which runs another version than its image's tag has")
+        })
     }
 
     /// Kubernetes deletes the Pods of a Node that does not exist. The machine is off.

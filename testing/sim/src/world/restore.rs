@@ -84,7 +84,12 @@ impl World {
         created.map_err(|error| error.message)?;
         // A Job reads the snapshot to its end. That is another controller's, and nothing begins before.
         let key = ObjectKey::new(resource, &*self.at.namespace, order.as_str().unwrap_or_default());
-        let read = json!({ "snapshot": { "sha256": SHA256, "bytes": 20480 } });
+        // It reads it again every ten minutes.
+        let read = json!({
+            "snapshot": { "sha256": SHA256, "bytes": 20480, "time": "2999-01-01T00:00:00Z" },
+            // So is the backup of what is given up.
+            "backupBefore": { "name": "before-restore", "number": 1, "complete": "2999-01-01T00:00:00Z" },
+        });
         self.change(&key, Part::Status, |order| order["status"] = read).expect("the status is valid");
         self.oracle.may_be_replaced(id);
         Ok(())
@@ -140,11 +145,11 @@ impl World {
             && order.peer_url == launch.url.as_str()
             && order.initial_cluster == flags(etcd_in(pod)).remove("--initial-cluster").unwrap_or_default();
         assert!(is_as_ordered, "the order contradicts the flags of etcd: {order:?}");
-        let bump = i64::try_from(order.bump_revision).unwrap_or(i64::MAX);
         let Some(found) = self.object_of(&order) else {
             let failure = Failure::new(FailureKind::NotInStore, "the object does not exist");
             return Err(serde_json::to_string(&Answer::Failed(failure)).expect("it is plain data"));
         };
+        let bump = i64::try_from(order.raise(found.revision)).unwrap_or(i64::MAX);
         let snap = Snap { revision: found.revision + bump, ..Snap::clone(&found) };
         // Before the data, so that a crash between the two leaves no data without an identity.
         let identity = VolumeIdentity {

@@ -63,10 +63,20 @@ pub fn all() -> Vec<Named> {
         // leave.
         takes_quorum("R15 proof", [3, 2], json!([["after:K2", of("hang-disk", "demo-1")]])),
         takes_quorum("NotProven", [3, 2], json!([["after:K2", of("hang-disk", "demo-1")]])),
-        // The data of a follower differ from the log, and the other one is removed.
-        takes_quorum("R15 alarm", [3, 2], json!([[0, of("damage", "demo-1")]])),
-        // Two members differ, nobody knows which one is right, and the right one is removed.
-        takes_quorum("R15 errors", [2, 1], json!([[0, of("damage", "demo-0")]])),
+        // The data of a follower differ from the log, and the Pod of the other one is restarted.
+        of_restarts("R15 alarm", 3, "demo-1"),
+        // Two members differ, nobody knows which one is right, and the Pod of the right one is restarted.
+        of_restarts("R15 errors", 2, "demo-0"),
+        // Each member runs another version, so that none is compared, and one with the right data is removed.
+        takes_quorum(
+            "DataUndecided",
+            [3, 2],
+            json!([
+                [0, { "fault": { "other-patch": ["demo-1", "next"] } }],
+                ["+0", { "fault": { "other-patch": ["demo-2", "before"] } }],
+                ["+0", of("damage", "demo-0")],
+            ]),
+        ),
         // A member is added while one of three runs the newer version.
         of_versions(
             "VersionsMixed",
@@ -76,11 +86,38 @@ pub fn all() -> Vec<Named> {
         ),
         // The peers of a member do not reach it, and clients are sent there for as long as that lasts.
         named("R24", Property::ClientsAreServed, [3, 3], json!([[0, for_good("cut-from-peers", "demo-1")]])),
+        // A clock is set in the moment before a pass, and nothing has been heard of the API server since.
+        named(
+            "R23",
+            Property::TimeIsTrue,
+            [3, 3],
+            json!([
+                [0, of("removed-by-hand", "demo-2")],
+                ["rest", { "fault": { "clock-set": ["operator", 8 * 86_400] } }],
+            ]),
+        ),
+        in_turn(),
         // A member that serves is removed at once.
         named("StillServes", Property::ClientsAreServed, [3, 2], json!([])),
         // A promoted member is never heard, and the scale-in that would remove it does not begin.
         named("L3", Property::GoalIsReached, [3, 4], json!([["after:G6", for_good("cut", "demo-3")]])),
     ]
+}
+
+/// All members make their hashes at the same time, and none serves.
+fn in_turn() -> Named {
+    let damage = json!([[0, { "fault": { "stays": { "damage": "demo-1" } } }]]);
+    let mut named = named("P in turn", Property::ClientsAreServed, [3, 3], damage);
+    named.history.hash_takes = 20;
+    named
+}
+
+/// A history in which the Pods are restarted one after another, and the data of a member differ.
+fn of_restarts(rule: &'static str, size: u32, wrong: &str) -> Named {
+    let damage = json!([[0, { "fault": { "damage": wrong } }]]);
+    let mut named = named(rule, Property::QuorumStays, [size, size], damage);
+    named.history.spec["podTemplate"] = json!({ "metadata": { "labels": { "a": "b" } } });
+    named
 }
 
 /// A history of an upgrade.

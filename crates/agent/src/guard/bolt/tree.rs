@@ -58,6 +58,20 @@ pub(in crate::guard) fn storage_version(path: &Path) -> io::Result<Result<Option
     Ok(version.ok_or_else(|| "a page is not what it must be".to_owned()))
 }
 
+/// Reads the last revision among the keys of a file that nobody writes, 0 if it has none. etcdutl adds to it when it raises revisions. The
+/// inner error says what is wrong with the content.
+pub(in crate::guard) fn last_revision(path: &Path) -> io::Result<Result<i64, String>> {
+    let file = File::open(path)?;
+    let Some(meta) = newest(&file)? else { return Ok(Err("neither meta page is valid".to_owned())) };
+    let tree = Tree { file: &file, meta: &meta };
+    let last = match tree.keys()? {
+        Some(keys) => tree.last_revision(keys)?,
+        None => None,
+    };
+    let last = last.map(|last| i64::try_from(last).unwrap_or(i64::MAX));
+    Ok(last.ok_or_else(|| "a page is not what it must be".to_owned()))
+}
+
 /// A place in the file where a page begins.
 #[derive(Clone, Copy)]
 struct Page {
@@ -88,7 +102,7 @@ impl Tree<'_> {
     fn stored(&self) -> Read<Stored> {
         let Some(root) = self.page(self.meta.root)? else { return Ok(None) };
         let Some(meta) = self.bucket(root, b"meta")? else { return Ok(None) };
-        let Some(keys) = self.bucket(root, b"key")? else { return Ok(None) };
+        let Some(keys) = self.keys()? else { return Ok(None) };
         let number = |name: &[u8]| -> Read<u64> {
             let Some(found) = self.find(meta, name)? else { return Ok(None) };
             let Some(element) = found else { return Ok(Some(0)) };
@@ -107,6 +121,12 @@ impl Tree<'_> {
         }
         let revision = i64::try_from(revision).unwrap_or(i64::MAX);
         Ok(Some(Stored { consistent_index, term, revision }))
+    }
+
+    /// The bucket of keys.
+    fn keys(&self) -> Read<Page> {
+        let Some(root) = self.page(self.meta.root)? else { return Ok(None) };
+        self.bucket(root, b"key")
     }
 
     fn storage_version(&self) -> Read<Option<String>> {

@@ -8,7 +8,7 @@ use quorate_model::effect::ClaimOutlook;
 use quorate_model::incarnation::Order;
 use quorate_model::quorum::quorum;
 use quorate_model::quorum_recovery::{Log, RecoverFrom};
-use quorate_model::snapshot::Database;
+use quorate_model::snapshot::{Database, KeptOutByAuth};
 use quorate_model::{ClusterId, MemberName};
 
 /// `demo-0, demo-1`.
@@ -20,10 +20,13 @@ pub(super) fn names(members: &[MemberName]) -> String {
 pub(super) fn existing_data(
     found: &[ClusterId],
     volumes: &[MemberName],
+    quarantined: &[MemberName],
     unmatched: Option<ClusterId>,
 ) -> String {
+    let is_quarantined = !quarantined.is_empty();
     let unmatched = unmatched.map(|unmatched| {
-        format!("None of them belongs to cluster {unmatched}, which operator.etcd.io/adopt names. ")
+        let that_can = if is_quarantined { " that is not quarantined" } else { "" };
+        format!("None of them{that_can} belongs to cluster {unmatched}, which operator.etcd.io/adopt names. ")
     });
     let choice = match found {
         [] => {
@@ -42,10 +45,19 @@ pub(super) fn existing_data(
             )
         }
     };
+    let first = is_quarantined.then(|| {
+        format!(
+            ". Quarantined volumes ({}) are never served: to serve their data, first remove the annotation \
+             operator.etcd.io/quarantined-since and the label operator.etcd.io/quarantined from them. An EtcdRestore that replaced them may \
+             be carried out again then: delete it if that is not wanted",
+            names(quarantined)
+        )
+    });
     format!(
-        "volumes of an earlier cluster of this name exist: {}. {}{choice}",
+        "volumes of an earlier cluster of this name exist: {}. {}{choice}{}",
         names(volumes),
-        unmatched.unwrap_or_default()
+        unmatched.unwrap_or_default(),
+        first.unwrap_or_default()
     )
 }
 
@@ -67,6 +79,33 @@ pub(super) fn split_brain(ids: &[(MemberName, ClusterId)]) -> String {
         "members belong to different etcd clusters: {}. The operator changes nothing. Find the cluster that has the data, and \
          stop the members of the other one",
         ids.join(", ")
+    )
+}
+
+/// Nothing is known of a quorum, so nothing is said of one.
+pub(super) fn auth_enabled(kept_out: &KeptOutByAuth) -> String {
+    let KeptOutByAuth { refuse, ready, voters, tls, why } = kept_out;
+    let way_out = if *tls {
+        "Make the common name of the operator's client certificate a user with the role root (`etcdctl user add NAME --no-password`, \
+         `etcdctl user grant-role NAME root`), or switch auth off: `etcdctl --user root auth disable`"
+    } else {
+        "Without TLS the operator cannot be a user, and spec.tls.provider is fixed. Switch auth off: `etcdctl --user root auth disable`. \
+         For auth, restore a backup into a new EtcdCluster with TLS"
+    };
+    format!(
+        "etcd's auth is enabled, and it refuses the operator, which is no user: {refuse} of {voters} voters run and answer {why:?}. As far as \
+         their Pods say, {ready} of {voters} are ready, and clients that are users are served. Meanwhile lost Pods are restarted, and nothing \
+         else is done: no change of membership, no rollout, no replacement. {way_out}"
+    )
+}
+
+pub(super) fn edited_too_late(field: &str, committed: &str, found: &str) -> String {
+    let path = field.split('.');
+    let patch = path.rev().fold(format!("{committed:?}"), |inner, name| format!("{{\"{name}\":{inner}}}"));
+    format!(
+        "{field} is {found:?}, and the members run with {committed:?}, which cannot change any more: the edit came while the cluster began, and \
+         members may have stored data by then. All else of the spec is followed. Take the edit back: kubectl patch etcdcluster NAME \
+         --type=merge -p '{patch}'. For {found:?}, take a backup and create another EtcdCluster with it"
     )
 }
 
@@ -198,6 +237,11 @@ pub(super) fn claim_terminating(member: &MemberName, outlook: ClaimOutlook) -> S
     let then = match outlook {
         ClaimOutlook::Moves => {
             "The member moves to a new claim, under a new name, as soon as every other member is healthy".to_owned()
+        }
+        ClaimOutlook::MovesAlone => {
+            "The member moves to a new claim, under a new name: a second member joins, and once it votes and has all data, this one is \
+             removed"
+                .to_owned()
         }
         ClaimOutlook::MovesOnOrder => {
             "It does not move to a new claim by itself, because spec.recovery.enabled is false: annotate its Pod with \

@@ -9,29 +9,53 @@ use quorate_api::backup::EtcdBackupStatus;
 use quorate_api::backup::{BackupCondition, BackupPhase};
 use quorate_api::{EtcdBackup, Explanation, Reason, keys};
 use quorate_manifests::{backup, job};
-use quorate_model::Instant;
+use quorate_model::{Instant, Step};
+use quorate_orders::backup as orders;
+use quorate_orders::backup::{
+    Act, Decision, Place, Seen, User, decide, has_started, is_in_queue, is_of, is_of_attempt, runs, state,
+};
+use quorate_orders::gate::{self, Removal};
 use quorate_reconcile::{ReadCluster, Retry, WriteError};
 use serde_json::json;
 
-use super::decide::{Act, Decision, Seen, User, decide, has_finalizer, state};
-use super::outcome::{JobOutcome, outcome};
-use super::{BackupController, ending, queue, reach};
+use super::BackupController;
+use crate::controllers::refusal::{Words, outcomes};
 use crate::runtime::controller::{Pass, Worker};
 use crate::runtime::events::{Notice, Reported};
 use crate::runtime::pace::Outcome;
 use crate::runtime::watch::NamespacedName;
-use crate::runtime::write::Writer;
+use crate::runtime::write::{Writer, status_patch};
+
+/// So many of those that wait for the bound look every second, the others every ten.
+const NEAR: usize = 3;
 
 /// How long a removal may take.
 const REMOVAL_SECONDS: i64 = 600;
+
+/// Why an act was not done. Only the refusal of a Job is reported as that.
+enum Undone {
+    /// The API server did not create the Job.
+    Job(WriteError),
+    /// Something before or beside it.
+    Other(WriteError),
+}
+
+impl From<WriteError> for Undone {
+    fn from(error: WriteError) -> Self {
+        Self::Other(error)
+    }
+}
 
 /// Works on one EtcdBackup.
 pub(crate) struct BackupWorker {
     controller: BackupController,
     root: NamespacedName,
     reported: Reported,
+    words: Words,
     /// The versions of the caches that the last pass saw.
     known: [u64; 4],
+    /// It is among the first that wait for the bound: it looks often, so that a place that becomes free is not left empty.
+    is_near: bool,
 }
 
 impl Worker for BackupWorker {
@@ -55,20 +79,32 @@ impl Worker for BackupWorker {
 
 impl BackupWorker {
     pub(super) fn new(controller: BackupController, root: NamespacedName) -> Self {
-        Self { controller, root, reported: Reported::default(), known: [0; 4] }
+        let (reported, words) = (Reported::default(), Words::default());
+        Self { controller, root, reported, words, known: [0; 4], is_near: false }
     }
 
     async fn work(&mut self, backup: &EtcdBackup) -> Outcome {
         let now = self.controller.runtime.clock.now();
-        let decision = self.decision(backup, now);
+        self.is_near = false;
+        let decision = self.decision(backup, now).await;
+        let begins = matches!(decision.act, Act::Backup { .. });
         let status_changes = Some(&decision.status) != backup.status.as_ref()
             && decision.status != EtcdBackupStatus::default();
         let mut seen = backup.clone();
         let writer = Writer::<EtcdBackup>::new(&self.controller.runtime, &self.root.namespace);
         if status_changes {
-            match writer.patch_status(backup, status_patch(backup, &decision)).await {
-                Ok(written) => seen = written,
-                Err(error) => return self.stopped(backup, &error, now),
+            let patch = status_patch(backup.status.as_ref(), &decision.status);
+            match writer.patch_status(Step::E2, backup, patch).await {
+                Ok(written) => {
+                    self.controller.durations.see(backup.status.as_ref(), &decision.status, now);
+                    seen = written;
+                }
+                Err(error) => {
+                    if begins {
+                        self.not_begun(backup, &error, now);
+                    }
+                    return self.stopped(backup, &error, now);
+                }
             }
         }
         if let Some((warning, what)) = decision.event.clone() {
@@ -77,75 +113,143 @@ impl BackupWorker {
         }
         match self.carry_out(&seen, &decision).await {
             Ok(outcome) => outcome,
-            Err(error) => self.refused(&seen, &decision.act, &error, now).await,
+            Err(Undone::Job(error)) => self.refused(&seen, &decision.act, &error, now).await,
+            Err(Undone::Other(error)) => self.stopped(&seen, &error, now),
         }
     }
 
-    fn decision(&self, backup: &EtcdBackup, now: Instant) -> Decision {
+    async fn decision(&mut self, backup: &EtcdBackup, now: Instant) -> Decision {
         let BackupController { backups, clusters, .. } = &self.controller;
         let (jobs, pods) = (self.jobs(backup), self.pods());
-        let pods_of = || pods.iter().map(AsRef::as_ref);
-        let jobs: Vec<(&Job, JobOutcome)> =
-            jobs.iter().map(|job| (job.as_ref(), outcome(job, pods_of(), now))).collect();
-        let running_pods = pods_of().filter(|pod| runs(pod) && is_of(pod, backup)).count();
+        let jobs = outcomes(&self.controller.runtime, &mut self.words, &jobs, &pods, now).await;
+        let running_pods = pods.iter().filter(|pod| runs(pod) && is_of(pod, backup)).count();
+        let has_started = pods.iter().any(|pod| has_started(pod) && is_of_attempt(pod, backup));
         let cluster = self.cluster(backup);
         let cluster = cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok());
-        let others: Vec<_> = if may_begin(backup) {
-            let roots = backups.roots().into_iter().filter(|root| root.namespace == self.root.namespace);
-            roots.filter_map(|root| backups.get(&root).objects.remove(&root.name)).collect()
+        let is_going = backup.metadata.deletion_timestamp.is_some();
+        let others: Vec<_> = if is_in_queue(backup) || is_going {
+            backups.in_namespace(&self.root.namespace)
         } else {
             Vec::new()
         };
         let others = others.iter().filter_map(|other| other.0.as_ref().ok());
-        let waits_for = queue::blocker(backup, others, now).map(ResourceExt::name_any);
+        let learned = orders::learned(backup, others.clone(), now);
+        let (waits_for, failed_removals, all_go) = if is_going {
+            let queue = orders::removals(backup, others, now);
+            (queue.waits_for, queue.failed, queue.all_go)
+        } else {
+            (orders::blocker(backup, others, now).map(ResourceExt::name_any), 0, false)
+        };
         let waits_for = waits_for.as_deref();
         let used_by = backup.metadata.deletion_timestamp.as_ref().and_then(|_| self.used_by(backup));
-        let all: Vec<_> = if backup.spec.source.endpoints.is_some() {
-            let roots = clusters.roots().into_iter();
-            roots.filter_map(|root| clusters.get(&root).objects.remove(&root.name)).collect()
-        } else {
-            Vec::new()
-        };
-        let refusing = reach::refusing(backup, all.iter().filter_map(|cluster| cluster.0.as_ref().ok()));
-        decide(Seen {
+        let concerns_any = backup.spec.source.endpoints.is_some() || backup.spec.destination.pvc.is_some();
+        let all: Vec<_> = if concerns_any { clusters.all() } else { Vec::new() };
+        let all = || all.iter().filter_map(|cluster| cluster.0.as_ref().ok());
+        let refusing = orders::refusing(backup, all());
+        let owner_of_claim = orders::owner_of_claim(backup, all());
+        let seen = Seen {
             backup,
             cluster,
             refusing,
+            owner_of_claim,
             waits_for,
+            learned,
+            place: None,
+            has_started,
             jobs: &jobs,
             running_pods,
+            failed_removals,
+            all_go,
             used_by: used_by.as_ref(),
             now,
-        })
+        };
+        if !is_in_queue(backup) {
+            return decide(seen);
+        }
+        // One decides at a time: two that see the same free place must not both take it.
+        let mut bound = self.controller.bound();
+        let is_held = bound.holds(backup, cluster);
+        if is_held && bound.is_outdated(now) {
+            let all = backups.all();
+            bound.look(all.iter().filter_map(|other| other.0.as_ref().ok()), now);
+        }
+        let place = is_held.then(|| bound.place(backup)).flatten();
+        let decision = decide(Seen { place, ..seen });
+        if matches!(decision.act, Act::Backup { .. }) {
+            bound.begins(backup, decision.status.attempts, now);
+        }
+        self.is_near = is_near(&decision, place);
+        decision
     }
 
-    async fn carry_out(&self, backup: &EtcdBackup, decision: &Decision) -> Result<Outcome, WriteError> {
+    /// The status with the attempt was not written. Where that is certain, it counts for nothing.
+    fn not_begun(&self, backup: &EtcdBackup, error: &WriteError, now: Instant) {
+        let mut bound = self.controller.bound();
+        match error {
+            WriteError::Forbidden(_) | WriteError::Invalid(_) | WriteError::Blocked(_) => {
+                bound.is_refused(backup, now);
+            }
+            WriteError::NotLeading | WriteError::Outdated | WriteError::Exists | WriteError::Missing(_) => {
+                bound.takes_back(backup);
+            }
+            // It may be there: without an answer, or where the cache lacks what this operator wrote just before.
+            WriteError::Changed(_) | WriteError::Unknown(_) => {}
+        }
+    }
+
+    async fn carry_out(&self, backup: &EtcdBackup, decision: &Decision) -> Result<Outcome, Undone> {
         let BackupController { runtime, defaults, .. } = &self.controller;
         let backups = Writer::<EtcdBackup>::new(runtime, &self.root.namespace);
         let jobs = Writer::<Job>::new(runtime, &self.root.namespace);
+        let cluster = self.cluster(backup);
+        let cluster = cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok());
         match &decision.act {
             Act::AddFinalizer => {
-                backups.patch_metadata(backup, json!({ "finalizers": finalizers(backup, true) })).await?;
+                backups
+                    .patch_metadata(Step::E1, backup, json!({ "finalizers": finalizers(backup, true) }))
+                    .await?;
             }
             Act::RemoveFinalizer => {
-                backups.patch_metadata(backup, json!({ "finalizers": finalizers(backup, false) })).await?;
+                backups
+                    .patch_metadata(Step::E6, backup, json!({ "finalizers": finalizers(backup, false) }))
+                    .await?;
             }
             Act::Backup { order, tls_secret, seconds } => {
                 self.is_current(backup).await?;
                 let attempt = decision.status.attempts;
-                let made = job::backup(backup, order, tls_secret.as_deref(), attempt, *seconds, defaults);
-                jobs.create(&self.with_pull_secrets(backup, made)).await?;
+                let made =
+                    job::backup(backup, order, tls_secret.as_deref(), attempt, *seconds, cluster, defaults);
+                jobs.create(Step::E3, &made).await.map_err(Undone::Job)?;
             }
             Act::Remove => {
                 self.is_current(backup).await?;
+                let used_by = self.used_by(backup);
+                let running_pods = self.pods().iter().filter(|pod| runs(pod) && is_of(pod, backup)).count();
+                let status = &decision.status;
+                let removal = Removal { backup, status, running_pods, used_by: used_by.as_ref() };
+                if let Err(why) = gate::may_remove(&removal) {
+                    tracing::info!("its object is not removed now: {}", why.name());
+                    let name = job::remove_name(&backup.uid().unwrap_or_default(), status.removals);
+                    // Created before a crash, and not yet in the cache: it stays recorded.
+                    if jobs.read(&name).await?.is_none() {
+                        let held = orders::removal_held(status.clone());
+                        backups
+                            .patch_status(Step::E2, backup, status_patch(backup.status.as_ref(), &held))
+                            .await?;
+                    }
+                    return Ok(Outcome::Degraded);
+                }
                 let order = backup::remove_order(backup);
-                let made = job::remove(backup, &order, decision.status.removals, REMOVAL_SECONDS, defaults);
-                jobs.create(&self.with_pull_secrets(backup, made)).await?;
+                let made =
+                    job::remove(backup, &order, decision.status.removals, REMOVAL_SECONDS, cluster, defaults);
+                jobs.create(Step::E5, &made).await.map_err(Undone::Job)?;
             }
             Act::DeleteJob(name) => {
                 let seen = self.jobs(backup).into_iter().find(|job| job.metadata.name.as_ref() == Some(name));
                 match seen {
-                    Some(job) if job.metadata.deletion_timestamp.is_none() => jobs.delete(&job).await?,
+                    Some(job) if job.metadata.deletion_timestamp.is_none() => {
+                        jobs.delete(Step::E4, &job).await?;
+                    }
                     Some(_) | None => {}
                 }
                 return Ok(Outcome::Waiting);
@@ -163,11 +267,6 @@ impl BackupWorker {
         self.controller.clusters.get(&at).objects.remove(name)
     }
 
-    fn with_pull_secrets(&self, backup: &EtcdBackup, made: Job) -> Job {
-        let cluster = self.cluster(backup);
-        job::with_pull_secrets(made, cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok()))
-    }
-
     /// A Job is created only for the object as it is, and not for what an outdated cache has of it.
     async fn is_current(&self, backup: &EtcdBackup) -> Result<(), WriteError> {
         let writer = Writer::<EtcdBackup>::new(&self.controller.runtime, &self.root.namespace);
@@ -182,18 +281,16 @@ impl BackupWorker {
     fn pace(&self, until: Option<Instant>) -> Outcome {
         match until {
             Some(until) if until.0 <= self.controller.runtime.clock.now().0 => Outcome::Acted,
+            None if self.is_near => Outcome::Waiting,
             Some(_) | None => Outcome::Degraded,
         }
     }
 
-    /// The API server refuses an act. A Job that a quota or a policy refuses is reported in status.
+    /// The Job of an act was not created. One that a quota or a policy refuses is reported in status.
     async fn refused(&mut self, backup: &EtcdBackup, act: &Act, error: &WriteError, now: Instant) -> Outcome {
-        let is_job = matches!(act, Act::Backup { .. } | Act::Remove);
         let text = match error {
-            WriteError::Forbidden(text) | WriteError::Invalid(text) if is_job => text,
-            WriteError::Forbidden(_)
-            | WriteError::Invalid(_)
-            | WriteError::NotLeading
+            WriteError::Forbidden(text) | WriteError::Invalid(text) => text,
+            WriteError::NotLeading
             | WriteError::Outdated
             | WriteError::Exists
             | WriteError::Changed(_)
@@ -201,32 +298,26 @@ impl BackupWorker {
             | WriteError::Blocked(_)
             | WriteError::Unknown(_) => return self.stopped(backup, error, now),
         };
-        if matches!(act, Act::Remove) && ending::is_of_namespace_in_deletion(text) {
+        if matches!(act, Act::Remove) && orders::is_of_namespace_in_deletion(text) {
             return self.let_go(backup, now).await;
         }
-        let mut text = format!("the API server refuses the Job: {text}");
-        if matches!(act, Act::Remove) {
-            text = format!("{text}. {}", ending::way_out());
-        }
-        let why = Explanation::new(Reason::WriteRefused, text);
+        let text = format!("the API server refuses the Job: {text}");
+        let why = Explanation::new(Reason::WriteRefused, text.clone());
         let before = backup.status.clone().unwrap_or_default();
         let phase = before.phase.unwrap_or(BackupPhase::Pending);
-        let seen = Seen {
-            backup,
-            cluster: None,
-            refusing: None,
-            waits_for: None,
-            jobs: &[],
-            running_pods: 0,
-            used_by: None,
-            now,
+        let seen = Seen::only(backup, now);
+        let decision = if matches!(act, Act::Remove) {
+            orders::removal_refused(seen, before, &text)
+        } else {
+            let status = state(seen, before, phase, BackupCondition::Pending, &why);
+            Decision { status, act: Act::Rest, event: None }
         };
-        let status = state(seen, before, phase, BackupCondition::Pending, &why);
-        let decision = Decision { status, act: Act::Rest, event: None };
         let writer = Writer::<EtcdBackup>::new(&self.controller.runtime, &self.root.namespace);
         if backup.status.as_ref() != Some(&decision.status) {
             // If this fails, the next pass reports it.
-            let _ = writer.patch_status(backup, status_patch(backup, &decision)).await;
+            let _ = writer
+                .patch_status(Step::E2, backup, status_patch(backup.status.as_ref(), &decision.status))
+                .await;
         }
         self.stopped(backup, error, now)
     }
@@ -235,10 +326,10 @@ impl BackupWorker {
     async fn let_go(&mut self, backup: &EtcdBackup, now: Instant) -> Outcome {
         let writer = Writer::<EtcdBackup>::new(&self.controller.runtime, &self.root.namespace);
         let without = json!({ "finalizers": finalizers(backup, false) });
-        if let Err(error) = writer.patch_metadata(backup, without).await {
+        if let Err(error) = writer.patch_metadata(Step::E6, backup, without).await {
             return self.stopped(backup, &error, now);
         }
-        let what = ending::abandoned(backup, "with its namespace");
+        let what = orders::abandoned(backup, "with its namespace");
         tracing::warn!("{what}");
         let notice = Notice { about: backup.object_ref(&()), warning: true, what, at: now };
         self.controller.runtime.events.publish(&mut self.reported, notice);
@@ -260,9 +351,7 @@ impl BackupWorker {
 
     /// An EtcdCluster of this namespace that still begins with it, or an EtcdRestore that is not over.
     fn used_by(&self, backup: &EtcdBackup) -> Option<User> {
-        let clusters = &self.controller.clusters;
-        let roots = clusters.roots().into_iter().filter(|root| root.namespace == self.root.namespace);
-        let mut clusters = roots.filter_map(|root| clusters.get(&root).objects.remove(&root.name));
+        let mut clusters = self.controller.clusters.in_namespace(&self.root.namespace).into_iter();
         let needs = |cluster: &Arc<ReadCluster>| {
             let needed = cluster.0.as_ref().ok().and_then(|cluster| cluster.needs_backup());
             needed == backup.metadata.name.as_deref()
@@ -299,37 +388,9 @@ impl BackupWorker {
     }
 }
 
-/// Whether the queue decides about it: only then the others are looked at.
-fn may_begin(backup: &EtcdBackup) -> bool {
-    let phase = backup.status.as_ref().and_then(|status| status.phase);
-    has_finalizer(backup) && matches!(phase, None | Some(BackupPhase::Pending))
-}
-
-/// Whether a Pod is of a Job of this EtcdBackup, which may be gone already: the name of the Job has the uid. Any Pod may have the label, and
-/// must not hold up the removal.
-pub(super) fn is_of(pod: &Pod, backup: &EtcdBackup) -> bool {
-    let uid = backup.metadata.uid.as_deref().unwrap_or_default();
-    let names = [format!("backup-{uid}-"), format!("remove-backup-{uid}-")];
-    let mut owners = pod.metadata.owner_references.iter().flatten();
-    owners.any(|owner| owner.kind == "Job" && names.iter().any(|name| owner.name.starts_with(name)))
-}
-
-fn runs(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    !matches!(phase, Some("Succeeded" | "Failed"))
-}
-
-/// A merge patch: what is absent now is removed.
-fn status_patch(backup: &EtcdBackup, decision: &Decision) -> serde_json::Value {
-    let mut patch = json!(decision.status);
-    if let (serde_json::Value::Object(patch), serde_json::Value::Object(before)) =
-        (&mut patch, json!(backup.status))
-    {
-        for field in before.into_iter().map(|(field, _)| field) {
-            patch.entry(field).or_insert(serde_json::Value::Null);
-        }
-    }
-    patch
+/// Whether it waits for the bound only, and few are before it.
+fn is_near(decision: &Decision, place: Option<Place>) -> bool {
+    orders::waits_for_place(&decision.status) && place.is_some_and(|place| place.before < NEAR)
 }
 
 fn finalizers(backup: &EtcdBackup, with_ours: bool) -> Vec<String> {

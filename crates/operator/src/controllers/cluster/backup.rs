@@ -4,11 +4,11 @@ use kube::Api;
 use quorate_api::backup::EtcdBackup;
 use quorate_manifests::BackupHealth;
 use quorate_model::{ClusterRef, Instant};
+use quorate_orders::schedule;
 use quorate_reconcile::WriteError;
 use tokio::time::timeout;
 
 use crate::controllers::cluster::Shared;
-use crate::controllers::schedule;
 use crate::runtime::lease::WRITE_DEADLINE;
 use crate::runtime::write::Writer;
 
@@ -22,7 +22,7 @@ pub(super) fn health(shared: &Shared, cluster: &ClusterRef, now: Instant) -> Opt
 /// Creates the EtcdBackup that comes before an upgrade or the end of a cluster.
 pub(super) async fn create(shared: &Shared, backup: &EtcdBackup) -> Result<(), WriteError> {
     let namespace = backup.metadata.namespace.as_deref().unwrap_or_default();
-    Writer::<EtcdBackup>::new(&shared.runtime, namespace).create(backup).await.map(drop)
+    Writer::<EtcdBackup>::new(&shared.runtime, namespace).create_in_effect(backup).await.map(drop)
 }
 
 /// An EtcdBackup that a cluster begins with, or that comes before an upgrade or its end; `None` if it does not exist. One read, and only

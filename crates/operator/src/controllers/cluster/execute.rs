@@ -49,6 +49,16 @@ pub(super) async fn write(
     parsed(write.kind, reply).map(Some)
 }
 
+/// Asks whether a creation would be admitted. Nothing is created, so any operator may ask.
+pub(super) async fn dry_run(shared: &Shared, write: &Write) -> Result<(), WriteError> {
+    let Some(request) = write.dry_run() else {
+        return Err(WriteError::Invalid(format!("nothing is created: {}", write.describe())));
+    };
+    let request = request.map_err(|error| WriteError::Invalid(error.to_string()))?;
+    let _permit = shared.runtime.writers.acquire().await;
+    send(shared, request).await.map(drop)
+}
+
 /// Reads the current object; `None` if it does not exist.
 pub(super) async fn read(
     shared: &Shared,

@@ -1,11 +1,19 @@
 //! The Prometheus metrics of clusters.
 
+mod figures;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use quorate_model::ClusterRef;
+use quorate_api::EtcdClusterStatus;
+use quorate_model::{ClusterRef, Instant};
+
+pub use figures::{Figures, MemberFigures};
+use figures::{Kept, Reported};
 
 /// The metrics of all clusters. Clones count into the same ones.
 #[derive(Clone, Debug)]
@@ -13,35 +21,7 @@ pub struct ClusterMetrics {
     etcd_calls: Family<EtcdCall, Counter>,
     effects: Family<EffectLabels, Counter>,
     refusals: Family<Refusal, Counter>,
-    members: Family<Cluster, Gauge>,
-    desired: Family<Cluster, Gauge>,
-    ready: Family<Cluster, Gauge>,
-    healthy: Family<Cluster, Gauge>,
-    leader: Family<Cluster, Gauge>,
-    available: Family<Cluster, Gauge>,
-    certificate_expiry: Family<Cluster, Gauge>,
-    backup_healthy: Family<Cluster, Gauge>,
-}
-
-/// The figures of one cluster.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
-    /// Members in etcd's list.
-    pub members: usize,
-    /// Members desired.
-    pub desired: usize,
-    /// Members whose Pod is ready.
-    pub ready: usize,
-    /// Members that are healthy.
-    pub healthy: usize,
-    /// Whether a leader is known.
-    pub leader: bool,
-    /// Whether a quorum answered.
-    pub available: bool,
-    /// When the first certificate ends, in seconds since the Unix epoch; `None` without TLS.
-    pub certificate_expiry: Option<i64>,
-    /// Whether the backups of its schedules come about; `None` if no schedule names it, or that is not known yet.
-    pub backup_healthy: Option<bool>,
+    clusters: Arc<Mutex<BTreeMap<ClusterRef, Kept>>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -61,12 +41,6 @@ struct Refusal {
     reason: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Cluster {
-    namespace: String,
-    name: String,
-}
-
 impl ClusterMetrics {
     /// Registers the metrics.
     pub fn new(to: &mut Registry) -> Self {
@@ -74,51 +48,13 @@ impl ClusterMetrics {
             etcd_calls: Family::default(),
             effects: Family::default(),
             refusals: Family::default(),
-            members: Family::default(),
-            desired: Family::default(),
-            ready: Family::default(),
-            healthy: Family::default(),
-            leader: Family::default(),
-            available: Family::default(),
-            certificate_expiry: Family::default(),
-            backup_healthy: Family::default(),
+            clusters: Arc::default(),
         };
-        let Self {
-            etcd_calls,
-            effects,
-            refusals,
-            members,
-            desired,
-            ready,
-            healthy,
-            leader,
-            available,
-            certificate_expiry,
-            backup_healthy,
-        } = metrics.clone();
+        let Self { etcd_calls, effects, refusals, clusters: _ } = metrics.clone();
         to.register("etcd_calls", "Calls to members of clusters", etcd_calls);
         to.register("effects", "Effects carried out, by protocol step", effects);
         to.register("unsafe_refusals", "Steps that a safety rule refused when a plan was made", refusals);
-        to.register("cluster_members", "Members in etcd's list", members);
-        to.register("cluster_desired", "Members that the spec asks for", desired);
-        to.register("cluster_ready", "Members whose Pod is ready", ready);
-        to.register("cluster_healthy", "Members that are healthy", healthy);
-        to.register("cluster_leader", "Whether a leader is known", leader);
-        to.register(
-            "cluster_available",
-            "Whether a client that connects through the client Service can read and write",
-            available,
-        );
-        to.register(
-            "cluster_certificate_expiry_timestamp_seconds",
-            "When the first certificate ends, the authority included",
-            certificate_expiry,
-        );
-        to.register(
-            "cluster_backup_healthy",
-            "Whether the backups of the schedules that name the cluster come about",
-            backup_healthy,
-        );
+        to.register_collector(Box::new(metrics.clone()));
         metrics
     }
 
@@ -136,92 +72,185 @@ impl ClusterMetrics {
         self.refusals.get_or_create(&Refusal { reason: reason.to_owned() }).inc();
     }
 
+    /// Sets the figures of a cluster.
     pub(crate) fn cluster(&self, cluster: &ClusterRef, figures: Figures) {
-        let labels = labels(cluster);
-        let set = |family: &Family<Cluster, Gauge>, value: usize| {
-            family.get_or_create(&labels).set(i64::try_from(value).unwrap_or(i64::MAX));
-        };
-        let Figures {
-            members,
-            desired,
-            ready,
-            healthy,
-            leader,
-            available,
-            certificate_expiry,
-            backup_healthy,
-        } = figures;
-        set(&self.members, members);
-        set(&self.desired, desired);
-        set(&self.ready, ready);
-        set(&self.healthy, healthy);
-        set(&self.leader, usize::from(leader));
-        set(&self.available, usize::from(available));
-        match certificate_expiry {
-            Some(at) => drop(self.certificate_expiry.get_or_create(&labels).set(at)),
-            None => drop(self.certificate_expiry.remove(&labels)),
-        }
-        match backup_healthy {
-            Some(healthy) => drop(self.backup_healthy.get_or_create(&labels).set(i64::from(healthy))),
-            None => drop(self.backup_healthy.remove(&labels)),
-        }
+        self.kept().entry(cluster.clone()).or_default().see(figures);
+    }
+
+    /// A pass has observed a cluster, and this is the status that goes with it.
+    pub(crate) fn looked_at(&self, cluster: &ClusterRef, status: &EtcdClusterStatus, at: Instant) {
+        self.kept().entry(cluster.clone()).or_default().report(Reported::of(status, at));
+    }
+
+    /// A step of a cluster was recorded, or an effect carried out.
+    pub(crate) fn acted(&self, cluster: &ClusterRef, at: Instant) {
+        self.kept().entry(cluster.clone()).or_default().act(at);
     }
 
     /// Removes the figures of a deleted cluster.
     pub(crate) fn forget(&self, cluster: &ClusterRef) {
-        let labels = labels(cluster);
-        let families = [
-            &self.members,
-            &self.desired,
-            &self.ready,
-            &self.healthy,
-            &self.leader,
-            &self.available,
-            &self.certificate_expiry,
-            &self.backup_healthy,
-        ];
-        for family in families {
-            family.remove(&labels);
-        }
+        self.kept().remove(cluster);
+    }
+
+    fn kept(&self) -> MutexGuard<'_, BTreeMap<ClusterRef, Kept>> {
+        self.clusters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn labels(cluster: &ClusterRef) -> Cluster {
-    Cluster { namespace: cluster.namespace.clone(), name: cluster.name.clone() }
+/// A registry of these metrics with a series of each.
+#[cfg(test)]
+pub(in crate::controllers) fn example(registry: &mut Registry) {
+    let metrics = ClusterMetrics::new(registry);
+    metrics.etcd_call("status", "ok");
+    metrics.effect("B1", "ok");
+    metrics.refusal("R1");
+    let demo = ClusterRef::new("default", "demo");
+    metrics.cluster(&demo, tests::figures());
+    let status = serde_json::json!({ "phase": "Running", "conditions": [{
+        "type": "Available", "status": "True", "reason": "R", "message": "",
+        "lastTransitionTime": "2027-01-01T00:00:00Z",
+    }] });
+    metrics.looked_at(&demo, &serde_json::from_value(status).unwrap(), Instant(0));
+    metrics.acted(&demo, Instant(0));
 }
 
 #[cfg(test)]
 mod tests {
     use prometheus_client::encoding::text::encode;
+    use quorate_api::status::Phase;
+    use quorate_model::MemberId;
+    use quorate_model::snapshot::AlarmKind;
 
     use super::*;
 
-    #[test]
-    fn a_cluster_that_is_gone_leaves_no_figures() {
+    fn world() -> (Registry, ClusterMetrics, ClusterRef) {
         let mut registry = Registry::with_prefix("quorate");
         let metrics = ClusterMetrics::new(&mut registry);
-        let demo = ClusterRef::new("default", "demo");
-        let shown = || {
-            let mut text = String::new();
-            encode(&mut text, &registry).unwrap();
-            text
+        (registry, metrics, ClusterRef::new("default", "demo"))
+    }
+
+    fn shown(registry: &Registry) -> String {
+        let mut text = String::new();
+        encode(&mut text, registry).unwrap();
+        text
+    }
+
+    pub(super) fn figures() -> Figures {
+        let member = MemberFigures {
+            healthy: true,
+            voter: true,
+            db: Some(200),
+            db_in_use: Some(50),
+            quota: Some(1000),
+            lag: Some(7),
         };
-        let figures = Figures {
+        Figures {
             members: 3,
             available: true,
+            leader: Some(MemberId(1)),
+            alarms: [AlarmKind::NoSpace].into(),
             certificate_expiry: Some(1_800_000_000),
+            certificate_overdue: Some(false),
             backup_healthy: Some(false),
+            of_members: [("demo-0".to_owned(), member), ("demo-1".to_owned(), MemberFigures::default())]
+                .into(),
             ..Figures::default()
-        };
-        metrics.cluster(&demo, figures);
-        let expiry = r#"quorate_cluster_certificate_expiry_timestamp_seconds{namespace="default",name="demo"} 1800000000"#;
-        assert!(shown().contains(expiry), "{}", shown());
+        }
+    }
+
+    #[test]
+    fn a_cluster_that_is_gone_leaves_no_figures() {
+        let (registry, metrics, demo) = world();
+        metrics.cluster(&demo, figures());
+        let at = Instant(1_800_000_000_999);
+        metrics.looked_at(
+            &demo,
+            &EtcdClusterStatus { phase: Some(Phase::Running), ..Default::default() },
+            at,
+        );
+        metrics.acted(&demo, at);
+        let text = shown(&registry);
+        let of = r#"{namespace="default",name="demo"}"#;
+        for line in [
+            format!("quorate_cluster_certificate_expiry_timestamp_seconds{of} 1800000000"),
+            format!("quorate_cluster_members{of} 3"),
+            format!("quorate_cluster_leader_changes_total{of} 0"),
+            format!("quorate_cluster_looked_at_timestamp_seconds{of} 1800000000"),
+            format!("quorate_cluster_acted_at_timestamp_seconds{of} 1800000000"),
+            r#"quorate_cluster_phase{namespace="default",name="demo",phase="Running"} 1"#.to_owned(),
+            r#"quorate_cluster_alarm{namespace="default",name="demo",kind="NOSPACE"} 1"#.to_owned(),
+            r#"quorate_cluster_alarm{namespace="default",name="demo",kind="CORRUPT"} 0"#.to_owned(),
+            r#"quorate_member_quota_bytes{namespace="default",name="demo",member="demo-0"} 1000"#.to_owned(),
+            r#"quorate_member_healthy{namespace="default",name="demo",member="demo-1"} 0"#.to_owned(),
+            r#"quorate_member_voter{namespace="default",name="demo",member="demo-0"} 1"#.to_owned(),
+            r#"quorate_member_voter{namespace="default",name="demo",member="demo-1"} 0"#.to_owned(),
+        ] {
+            assert!(text.contains(&format!("{line}\n")), "{line}\n{text}");
+        }
         assert!(
-            shown().contains(r#"quorate_cluster_members{namespace="default",name="demo"} 3"#),
-            "{}",
-            shown()
+            !text.contains(r#"quorate_member_db_bytes{namespace="default",name="demo",member="demo-1"}"#)
         );
         metrics.forget(&demo);
-        assert!(!shown().contains("demo"));
+        assert!(!shown(&registry).contains("demo"));
+    }
+
+    #[test]
+    fn a_cluster_that_waits_for_its_turn_is_told_from_one_that_is_stuck() {
+        let (registry, metrics, demo) = world();
+        for (reason, value) in [("WaitingForWave", 1), ("SpecPending", 0)] {
+            let status = serde_json::json!({ "conditions": [{
+                "type": "UpToDate", "status": "False", "reason": reason, "message": "",
+                "lastTransitionTime": "2027-01-01T00:00:00Z",
+            }] });
+            metrics.looked_at(&demo, &serde_json::from_value(status).unwrap(), Instant(0));
+            let text = shown(&registry);
+            let line =
+                format!("quorate_cluster_waits_for_wave{{namespace=\"default\",name=\"demo\"}} {value}\n");
+            assert!(text.contains(&line), "{reason}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_member_and_a_condition_that_are_gone_leave_no_series() {
+        let (registry, metrics, demo) = world();
+        let condition = |type_: &str, status: &str| {
+            serde_json::from_value(serde_json::json!({
+                "type": type_, "status": status, "reason": "R", "message": "",
+                "lastTransitionTime": "2027-01-01T00:00:00Z",
+            }))
+            .unwrap()
+        };
+        let status = |conditions| EtcdClusterStatus { conditions, ..EtcdClusterStatus::default() };
+        metrics.cluster(&demo, figures());
+        let before = [
+            condition("Available", "True"),
+            condition("Degraded", "False"),
+            condition("UpToDate", "Unknown"),
+        ];
+        metrics.looked_at(&demo, &status(before.into()), Instant(0));
+        let text = shown(&registry);
+        assert!(text.contains(r#"type="Available"} 1"#) && text.contains(r#"type="Degraded"} 0"#), "{text}");
+        assert!(!text.contains("UpToDate"), "nobody knows: {text}");
+        metrics.looked_at(&demo, &status(vec![condition("Available", "False")]), Instant(0));
+        let mut after = figures();
+        after.of_members.remove("demo-0");
+        metrics.cluster(&demo, after);
+        let text = shown(&registry);
+        assert!(text.contains(r#"type="Available"} 0"#), "{text}");
+        assert!(!text.contains("Degraded") && !text.contains("demo-0"), "{text}");
+    }
+
+    #[test]
+    fn a_leader_that_is_not_known_for_a_while_is_no_change() {
+        let (registry, metrics, demo) = world();
+        let led = |leader: Option<u64>| {
+            metrics.cluster(&demo, Figures { leader: leader.map(MemberId), ..Figures::default() });
+            let text = shown(&registry);
+            let (_, rest) =
+                text.split_once("leader_changes_total{namespace=\"default\",name=\"demo\"} ").unwrap();
+            rest.lines().next().unwrap().to_owned()
+        };
+        assert_eq!([Some(1), Some(1), None, Some(1)].map(led), ["0"; 4]);
+        assert_eq!([Some(2), None, Some(3)].map(led), ["1", "1", "2"]);
     }
 }

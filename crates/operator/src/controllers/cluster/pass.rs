@@ -19,7 +19,8 @@ use crate::controllers::cluster::observe::{
     ConnectError, MemberClients, client_tls, connect, entry, keys_hash, member_list, prove, status,
 };
 use crate::controllers::cluster::report;
-use crate::controllers::cluster::{backup, execute, site, tls};
+use crate::controllers::cluster::{backup, execute, latest, site, tls};
+use crate::controllers::refusal::Words;
 use crate::runtime::controller::{Pass as Passed, Runtime, Worker as Passes};
 use crate::runtime::crash::CrashSide;
 use crate::runtime::events::Reported;
@@ -36,6 +37,8 @@ pub(crate) struct Worker {
     known: Versions,
     /// The effects of the last pass.
     done: Vec<Effect>,
+    /// About Jobs that look for a backup.
+    words: Words,
 }
 
 impl Passes for Worker {
@@ -48,9 +51,9 @@ impl Passes for Worker {
         let clock = &shared.runtime.clock;
         let turn = shared.waves.turn(&shared.indexes.clusters, &shared.defaults, &self.cluster, clock.now());
         self.memory.set_defaults_turn(turn);
-        self.memory.set_clock_difference(shared.runtime.api_clock.difference());
         self.memory.set_backup_health(backup::health(&shared, &self.cluster, clock.now()));
         let mut pass = Pass::new(self.cluster.clone(), shared.defaults.clone(), &self.memory, clock.now());
+        pass.see_clocks(&mut self.memory, shared.runtime.api_clock.difference());
         let mut under_way = FuturesUnordered::new();
         let mut begun = BTreeSet::new();
         loop {
@@ -65,6 +68,7 @@ impl Passes for Worker {
                 under_way.push(after_crash_points(&shared, steps, id, call));
             }
             let Some((id, reply)) = under_way.next().await else { break };
+            pass.see_clocks(&mut self.memory, shared.runtime.api_clock.difference());
             let event = pass.reply(&mut self.memory, id, reply, clock.now());
             if let (Some(event), Some(planned)) = (event, pass.planned()) {
                 self.note(&event, planned).await;
@@ -73,7 +77,11 @@ impl Passes for Worker {
         // Before the report: it reads the caches again, which forgets what the watches have confirmed meanwhile. An own
         // write that is not known here would pass for news and end the back-off.
         self.memory.add_to(&mut self.known);
-        self.ended(&pass)
+        let ended = self.ended(&pass);
+        match (ended, latest::go_on(&shared, &pass, &mut self.words).await) {
+            (Passed::Ended(ended), Some(look)) => Passed::Ended(ended.min(look)),
+            (ended, _) => ended,
+        }
     }
 }
 
@@ -87,6 +95,7 @@ impl Worker {
             reported: Reported::default(),
             known: Versions::new(),
             done: Vec::new(),
+            words: Words::default(),
         }
     }
 
@@ -131,6 +140,9 @@ impl Worker {
                 let namespace = self.cluster.namespace.clone();
                 async move { Reply::Backup(backup::read(shared, &namespace, &name).await) }.boxed()
             }
+            Task::DryRun(write) => {
+                async move { Reply::DryRun(execute::dry_run(shared, &write).await) }.boxed()
+            }
             Task::Write(write) => {
                 async move { Reply::Written(execute::write(shared, &write, not_after).await) }.boxed()
             }
@@ -150,7 +162,7 @@ impl Worker {
 
     /// Reports the result of a reply, and stops at crash points.
     async fn note(&mut self, event: &Event, planned: &Planned) {
-        let Shared { runtime: Runtime { hook, .. }, metrics, .. } = &self.shared;
+        let Shared { runtime: Runtime { hook, clock, .. }, metrics, .. } = &self.shared;
         match event {
             Event::Planned => report::show(&self.shared, planned),
             Event::Recorded(recorded) => {
@@ -159,6 +171,7 @@ impl Worker {
                     metrics.effect(&step.to_string(), outcome);
                     if recorded.is_ok() {
                         tracing::info!(%step, "recorded");
+                        metrics.acted(&self.cluster, clock.now());
                         hook.reached(CrashSide::After, *step).await;
                     }
                 }
@@ -176,6 +189,7 @@ impl Worker {
                 match result {
                     Ok(()) => {
                         tracing::info!(%step, %effect, "done");
+                        metrics.acted(&self.cluster, clock.now());
                         hook.reached(CrashSide::After, step).await;
                     }
                     // The end of the pass logs it, if it is to be reported.
@@ -194,6 +208,7 @@ impl Worker {
                 Outcome::UserMustEdit
             }
             Some(PassEnd::SpecInvalid(invalid)) => {
+                self.looked_at();
                 self.tell_now(report::refused(invalid));
                 Outcome::UserMustEdit
             }
@@ -236,8 +251,7 @@ impl Worker {
 
     /// Every effect of the plan was carried out.
     fn done(&mut self, plan: &Plan, is_idle: bool) -> Outcome {
-        let Plan { recorded_steps, effects, waiting, ended_by, record: _, needs_proof: _, proof_is_due: _ } =
-            plan;
+        let Plan { recorded_steps, effects, waiting, ended_by, .. } = plan;
         let protocol = ended_by.map_or_else(|| "none".to_owned(), |protocol| protocol.to_string());
         tracing::debug!(ended_by = protocol, effects = effects.len(), "the pass is carried out");
         let no_progress = recorded_steps.is_empty() && *effects == self.done;
@@ -251,6 +265,14 @@ impl Worker {
                 waiting.iter().map(waits).min().unwrap_or(otherwise)
             }
         }
+    }
+
+    /// There is no plan to report of: status is as the last write left it.
+    fn looked_at(&mut self) {
+        let view = self.memory.overlay(&self.cluster, self.shared.indexes.caches(&self.cluster));
+        let cluster = view.cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok());
+        let status = cluster.and_then(|cluster| cluster.status.clone()).unwrap_or_default();
+        self.shared.metrics.looked_at(&self.cluster, &status, self.shared.runtime.clock.now());
     }
 
     fn tell_now(&mut self, text: EventText) {

@@ -2,8 +2,12 @@
 //! input of a pass.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
+use prometheus_client::metrics::gauge::ConstGauge;
 use quorate_api::cluster::OperatorDefaults;
 use quorate_api::{ConditionType, EtcdCluster};
 use quorate_manifests::{Defaults, resolve};
@@ -13,6 +17,7 @@ use quorate_model::{ClusterRef, Instant, Span};
 use quorate_planner::fleet::{Limit, Rolling, turn};
 use quorate_reconcile::ReadCluster;
 
+use crate::runtime::clock::Clock;
 use crate::runtime::watch::{Index, NamespacedName};
 
 /// How long a turn counts that was given and that status does not record yet.
@@ -92,6 +97,37 @@ impl Waves {
             given.entry(own_root).or_insert(now);
         }
         turn
+    }
+}
+
+/// Shows whether a wave of new defaults has stopped. It is decided by the caches when it is read.
+#[derive(Debug)]
+pub(crate) struct Stopped {
+    /// The cache of EtcdClusters.
+    pub(crate) clusters: Index<ReadCluster>,
+    /// What specs may leave out.
+    pub(crate) defaults: Arc<Defaults>,
+    /// The time.
+    pub(crate) clock: Clock,
+}
+
+impl Stopped {
+    /// Whether a cluster that took new defaults does not get ready, and others wait for it.
+    fn is_stopped(&self) -> bool {
+        let all = self.clusters.all();
+        let all = || all.iter().filter_map(|read| read.0.as_ref().ok());
+        let now = self.clock.now();
+        let is_stuck = all().any(|cluster| takes_defaults(cluster) && stuck(cluster, now).is_some());
+        is_stuck && all().any(|cluster| !takes_defaults(cluster) && needs_defaults(cluster, &self.defaults))
+    }
+}
+
+impl Collector for Stopped {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let gauge = ConstGauge::<i64>::new(i64::from(self.is_stopped()));
+        let help =
+            "Whether new defaults of the operator wait for a cluster that took them and does not get ready";
+        gauge.encode(encoder.encode_descriptor("wave_stopped", help, None, gauge.metric_type())?)
     }
 }
 

@@ -5,31 +5,35 @@ use std::sync::Arc;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Resource as _;
-use quorate_api::job::ReadOrder;
 use quorate_api::restore::EtcdRestoreStatus;
-use quorate_api::{EtcdCluster, EtcdRestore, Explanation, Reason};
+use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore, Explanation, Reason};
 use quorate_manifests::job;
+use quorate_model::{Instant, Span, Step};
+use quorate_orders::restore::{self, Decision, NextAct, Seen, decide, has_ended};
 use quorate_reconcile::{Retry, WriteError};
-use serde_json::{Value, json};
 
 use super::RestoreController;
-use super::decide::{Decision, Seen, decide, has_ended};
-use super::reading::{self, NextAct};
-use crate::controllers::backup::outcome;
+use crate::controllers::refusal::{Words, outcomes};
 use crate::runtime::controller::{Pass, Worker};
 use crate::runtime::events::{Notice, Reported};
 use crate::runtime::pace::Outcome;
 use crate::runtime::watch::NamespacedName;
-use crate::runtime::write::Writer;
+use crate::runtime::write::{Writer, status_patch};
 
-/// How long a try to read the snapshot may take.
+/// How long a try to find or to read the snapshot may take.
 const READ_SECONDS: i64 = 3600;
+
+/// How long after a status that was not stored whole it is written again.
+const TRIED_AGAIN: Span = Span::seconds(300);
 
 /// Works on one EtcdRestore.
 pub(crate) struct RestoreWorker {
     controller: RestoreController,
     root: NamespacedName,
     reported: Reported,
+    words: Words,
+    /// The status that an older CustomResourceDefinition did not store whole, and when it was written.
+    not_stored: Option<(EtcdRestoreStatus, Instant)>,
     /// The versions of the caches that the last pass saw.
     known: [u64; 3],
 }
@@ -46,7 +50,7 @@ impl Worker for RestoreWorker {
         match &cached.0 {
             // The Jobs that it owns go with it.
             Ok(restore) if restore.metadata.deletion_timestamp.is_some() => Pass::Ended(Outcome::Idle),
-            Ok(restore) => Pass::Ended(self.work(restore).await),
+            Ok(restore) => Pass::Ended(Box::pin(self.work(restore)).await),
             Err(error) => {
                 tracing::error!(error = %error.error, "the EtcdRestore does not parse, so nothing is reported");
                 Pass::Ended(Outcome::UserMustEdit)
@@ -57,11 +61,13 @@ impl Worker for RestoreWorker {
 
 impl RestoreWorker {
     pub(super) fn new(controller: RestoreController, root: NamespacedName) -> Self {
-        Self { controller, root, reported: Reported::default(), known: [0; 3] }
+        let (reported, words) = (Reported::default(), Words::default());
+        Self { controller, root, reported, words, not_stored: None, known: [0; 3] }
     }
 
     async fn work(&mut self, restore: &EtcdRestore) -> Outcome {
         let now = self.controller.runtime.clock.now();
+        let clock_differs = self.controller.runtime.api_clock.difference().is_some();
         let at = NamespacedName::new(&self.root.namespace, &restore.spec.cluster_name);
         let cluster = self.controller.clusters.get(&at).objects.remove(&at.name);
         let cluster = cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok());
@@ -71,12 +77,16 @@ impl RestoreWorker {
             self.controller.backups.get(&at).objects.remove(&name)
         });
         let backup = backup.as_ref().and_then(|backup| backup.0.as_ref().ok());
+        let backups = self.controller.backups.in_namespace(&self.root.namespace);
+        let backups: Vec<_> = backups.iter().filter_map(|backup| backup.0.as_ref().ok()).collect();
         let jobs = self.jobs(restore);
         let pods: Vec<Arc<Pod>> = self.controller.pods.get(&self.root).objects.into_values().collect();
-        let outcome_of = |job: &Arc<Job>| outcome(job, pods.iter().map(AsRef::as_ref), now);
-        let jobs: Vec<_> = jobs.iter().map(|job| (job.as_ref(), outcome_of(job))).collect();
-        let decision = decide(Seen { restore, cluster, backup, jobs: &jobs, now });
-        match self.carry_out(restore, cluster, &decision).await {
+        let jobs = outcomes(&self.controller.runtime, &mut self.words, &jobs, &pods, now).await;
+        let decision =
+            decide(Seen { restore, cluster, backup, backups: &backups, jobs: &jobs, now, clock_differs });
+        match self.carry_out(restore, cluster, &decision, now).await {
+            // It is told already.
+            Ok(Outcome::UserMustEdit) => Outcome::UserMustEdit,
             Ok(outcome) => {
                 if let Some((warning, what)) = decision.event {
                     self.tell(restore, warning, what);
@@ -96,58 +106,119 @@ impl RestoreWorker {
     }
 
     async fn carry_out(
-        &self,
+        &mut self,
         restore: &EtcdRestore,
         cluster: Option<&EtcdCluster>,
         decision: &Decision,
+        now: Instant,
     ) -> Result<Outcome, WriteError> {
-        let restores = Writer::<EtcdRestore>::new(&self.controller.runtime, &self.root.namespace);
         let jobs = Writer::<Job>::new(&self.controller.runtime, &self.root.namespace);
         let status = &decision.status;
         let mut seen = restore.clone();
-        if restore.status.as_ref() != Some(status) {
-            seen = restores.patch_status(restore, status_patch(restore, status)).await?;
+        let tried = self.not_stored.as_ref().filter(|(tried, at)| tried == status && now - *at < TRIED_AGAIN);
+        let is_tried = tried.is_some();
+        if restore.status.as_ref() != Some(status) && !is_tried {
+            seen = self.record(restore, status).await?;
+            let is_stored =
+                serde_json::to_value(&seen.status).ok() == serde_json::to_value(Some(status)).ok();
+            self.not_stored = (!is_stored).then(|| (status.clone(), now));
+        }
+        if !has_ended(status) && !has_backup(&seen, status) {
+            if !is_tried {
+                self.report_not_stored(&seen, now).await?;
+            }
+            return Ok(Outcome::UserMustEdit);
         }
         match &decision.then {
             NextAct::Wait if has_ended(status) => Ok(Outcome::Idle),
+            NextAct::Wait if status.latest_backup.as_ref().is_some_and(|look| look.failed.is_some()) => {
+                Ok(Outcome::Degraded)
+            }
             NextAct::Wait if status.reading.as_ref().is_some_and(|reading| reading.failed.is_some()) => {
                 Ok(Outcome::Degraded)
             }
             NextAct::Wait => Ok(Outcome::Waiting),
             NextAct::Read { attempt, order } => {
                 let Some(cluster) = cluster else { return Ok(Outcome::Waiting) };
-                self.read(&seen, cluster, *attempt, order).await
+                let (attempt, order) = (*attempt, order.as_ref());
+                let job = job::read(&seen, cluster, order, attempt, READ_SECONDS, &self.controller.defaults);
+                self.create(&seen, &job).await
             }
+            NextAct::Find { attempt, order } => {
+                let Some(cluster) = cluster else { return Ok(Outcome::Waiting) };
+                let (attempt, order) = (*attempt, order.as_ref());
+                let job = job::find_for_restore(
+                    &seen,
+                    cluster,
+                    order,
+                    attempt,
+                    READ_SECONDS,
+                    &self.controller.defaults,
+                );
+                self.create(&seen, &job).await
+            }
+            NextAct::Backup(backup) => self.back_up(&seen, backup).await,
             NextAct::DeleteJob(name) => {
                 let left =
                     self.jobs(restore).into_iter().find(|job| job.metadata.name.as_ref() == Some(name));
                 if let Some(job) = left.filter(|job| job.metadata.deletion_timestamp.is_none()) {
-                    jobs.delete(&job).await?;
+                    jobs.delete(Step::X3, &job).await?;
                 }
                 Ok(Outcome::Waiting)
             }
         }
     }
 
-    /// Creates the Job of a try. One that the API server refuses has failed.
-    async fn read(
+    /// Writes this status; returns the order as it is stored.
+    async fn record(
         &self,
-        restore: &EtcdRestore,
-        cluster: &EtcdCluster,
-        attempt: u32,
-        order: &ReadOrder,
-    ) -> Result<Outcome, WriteError> {
+        seen: &EtcdRestore,
+        status: &EtcdRestoreStatus,
+    ) -> Result<EtcdRestore, WriteError> {
+        let restores = Writer::<EtcdRestore>::new(&self.controller.runtime, &self.root.namespace);
+        restores.patch_status(Step::X1, seen, status_patch(seen.status.as_ref(), status)).await
+    }
+
+    /// Says that what is recorded of the backup is not stored.
+    async fn report_not_stored(&mut self, seen: &EtcdRestore, now: Instant) -> Result<(), WriteError> {
+        let mut status = seen.status.clone().unwrap_or_default();
+        let why = restore::backup_not_stored(seen, &mut status, now);
+        if seen.status.as_ref() != Some(&status) {
+            self.record(seen, &status).await?;
+        }
+        self.tell(seen, true, why);
+        Ok(())
+    }
+
+    /// Creates the Job of a try. One that the API server refuses has failed.
+    async fn create(&self, restore: &EtcdRestore, job: &Job) -> Result<Outcome, WriteError> {
         let runtime = &self.controller.runtime;
-        let job = job::read(restore, cluster, order, attempt, READ_SECONDS, &self.controller.defaults);
-        match Writer::<Job>::new(runtime, &self.root.namespace).create(&job).await {
+        match Writer::<Job>::new(runtime, &self.root.namespace).create(Step::X2, job).await {
             // Created before a crash, and not yet in the cache.
             Ok(_) | Err(WriteError::Exists) => Ok(Outcome::Waiting),
             Err(WriteError::Invalid(text) | WriteError::Forbidden(text)) => {
                 let mut status = restore.status.clone().unwrap_or_default();
-                reading::refused(&mut status, &text, runtime.clock.now());
-                let restores = Writer::<EtcdRestore>::new(runtime, &self.root.namespace);
-                restores.patch_status(restore, status_patch(restore, &status)).await?;
+                restore::refused(&mut status, &text, runtime.clock.now());
+                self.record(restore, &status).await?;
                 Ok(Outcome::Waiting)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Creates the EtcdBackup of the data that are given up. One that the API server refuses is reported, and tried again.
+    async fn back_up(&self, restore: &EtcdRestore, backup: &EtcdBackup) -> Result<Outcome, WriteError> {
+        let runtime = &self.controller.runtime;
+        match Writer::<EtcdBackup>::new(runtime, &self.root.namespace).create(Step::X4, backup).await {
+            // Created before a crash, and not yet in the cache.
+            Ok(_) | Err(WriteError::Exists) => Ok(Outcome::Waiting),
+            Err(WriteError::Invalid(text) | WriteError::Forbidden(text)) => {
+                let mut status = restore.status.clone().unwrap_or_default();
+                restore::backup_refused(restore, &mut status, &text);
+                if restore.status.as_ref() != Some(&status) {
+                    self.record(restore, &status).await?;
+                }
+                Ok(Outcome::Degraded)
             }
             Err(error) => Err(error),
         }
@@ -173,13 +244,10 @@ impl RestoreWorker {
     }
 }
 
-/// A merge patch: what is absent now is removed.
-fn status_patch(restore: &EtcdRestore, status: &EtcdRestoreStatus) -> Value {
-    let mut patch = json!(status);
-    if let (Value::Object(patch), Value::Object(before)) = (&mut patch, json!(restore.status)) {
-        for field in before.into_iter().map(|(field, _)| field) {
-            patch.entry(field).or_insert(Value::Null);
-        }
-    }
-    patch
+/// Whether what was recorded of the backup of what is given up was stored.
+fn has_backup(stored: &EtcdRestore, status: &EtcdRestoreStatus) -> bool {
+    let stored = stored.status.as_ref().and_then(|stored| stored.backup_before.as_ref());
+    status.backup_before.is_none()
+        || stored
+            .is_some_and(|stored| Some(&stored.name) == status.backup_before.as_ref().map(|one| &one.name))
 }

@@ -6,35 +6,37 @@ use std::sync::Arc;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Resource as _, ResourceExt as _};
-use quorate_api::{EtcdBackup, EtcdBackupSchedule, Explanation, Reason, keys};
+use quorate_api::{EtcdBackup, EtcdBackupSchedule, Explanation, Reason};
 use quorate_manifests::job;
-use quorate_model::Instant;
+use quorate_model::{Instant, Step};
+use quorate_orders::gate::{Judge, Scene};
+use quorate_orders::schedule::{self, Decision, FirstWrite, NextAct, Pruning, Seen, Sighting, decide, is_of};
 use quorate_reconcile::{ReadCluster, Retry, WriteError};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::decide::{Decision, FirstWrite, NextAct, Seen, decide, name, scheduled};
-use super::{ScheduleController, report, verify};
-use crate::controllers::backup::outcome;
+use super::ScheduleController;
+use crate::controllers::refusal::{Words, outcomes};
 use crate::runtime::controller::{Pass, Worker};
 use crate::runtime::events::{Notice, Reported};
 use crate::runtime::pace::Outcome;
 use crate::runtime::watch::NamespacedName;
-use crate::runtime::write::Writer;
+use crate::runtime::write::{Writer, status_patch};
 
 /// How many backups are deleted in a pass.
 const PRUNED: usize = 10;
 
-/// Milliseconds by which the clocks of the operator and of the API server may differ.
-const CLOCKS: i64 = 60_000;
-
 /// How long a restore test may take.
 const TEST_SECONDS: i64 = 3600;
+
+/// How long a look into the store may take, with the start of its Pod: what it sees is counted from the creation of its Job.
+const LOOK_SECONDS: i64 = 300;
 
 /// Works on one EtcdBackupSchedule.
 pub(crate) struct ScheduleWorker {
     controller: ScheduleController,
     root: NamespacedName,
     reported: Reported,
+    words: Words,
     /// The versions of the caches that the last pass saw.
     known: [u64; 4],
 }
@@ -51,7 +53,7 @@ impl Worker for ScheduleWorker {
         match &cached.0 {
             // It owns nothing that is to be stopped: its backups stay, and the Job of a test goes with it.
             Ok(schedule) if schedule.metadata.deletion_timestamp.is_some() => Pass::Ended(Outcome::Idle),
-            Ok(schedule) => Pass::Ended(self.work(schedule).await),
+            Ok(schedule) => Pass::Ended(Box::pin(self.work(schedule)).await),
             Err(error) => {
                 tracing::error!(error = %error.error, "the EtcdBackupSchedule does not parse, so nothing is done");
                 Pass::Ended(Outcome::UserMustEdit)
@@ -62,7 +64,7 @@ impl Worker for ScheduleWorker {
 
 impl ScheduleWorker {
     pub(super) fn new(controller: ScheduleController, root: NamespacedName) -> Self {
-        Self { controller, root, reported: Reported::default(), known: [0; 4] }
+        Self { controller, root, reported: Reported::default(), words: Words::default(), known: [0; 4] }
     }
 
     async fn work(&mut self, schedule: &EtcdBackupSchedule) -> Outcome {
@@ -74,12 +76,15 @@ impl ScheduleWorker {
             .filter(|backup| is_of(backup, schedule))
             .collect();
         let (jobs, pods) = (self.jobs(schedule), self.pods());
-        let jobs: Vec<_> = jobs
-            .iter()
-            .map(|job| (job.as_ref(), outcome(job, pods.iter().map(AsRef::as_ref), now)))
-            .collect();
-        let decision = decide(Seen { schedule, backups: &backups, jobs: &jobs, now });
-        match self.carry_out(schedule, &backups, &decision).await {
+        let jobs = outcomes(&self.controller.runtime, &mut self.words, &jobs, &pods, now).await;
+        let decision = decide(Seen {
+            schedule,
+            backups: &backups,
+            jobs: &jobs,
+            clock: self.controller.runtime.api_clock.difference(),
+            now,
+        });
+        match Box::pin(self.carry_out(schedule, &backups, &decision)).await {
             Ok(outcome) => {
                 for (warning, what) in decision.events {
                     self.tell(schedule, warning, what, now);
@@ -103,63 +108,65 @@ impl ScheduleWorker {
         let jobs = Writer::<Job>::new(runtime, &self.root.namespace);
         if let Some(FirstWrite::Create(child)) = &decision.first {
             is_current(&schedules, schedule).await?;
-            match children.create(child).await {
+            match children.create(Step::Y1, child).await {
                 // Created before a crash, and not yet in the cache: the time is used.
                 Ok(_) | Err(WriteError::Exists) => {}
                 Err(error) => return Err(error),
             }
         }
+        for sighting in &decision.sightings {
+            record(&children, backups, sighting).await?;
+        }
         let mut seen = schedule.clone();
         if schedule.status.as_ref() != Some(&decision.status) {
-            seen = schedules.patch_status(schedule, status_patch(schedule, &decision.status)).await?;
+            seen = schedules
+                .patch_status(Step::Y3, schedule, status_patch(schedule.status.as_ref(), &decision.status))
+                .await?;
         }
         controller.metrics.show(&self.root, &seen);
         match &decision.then {
-            NextAct::Prune { names, floor } => {
-                if let Some(floor) = floor
-                    && !is_good(children.read(floor).await?.as_ref())
-                {
-                    // The cache is behind: the newest good one is gone, and what is older may be the last.
-                    return Ok(Outcome::Waiting);
-                }
-                let used = self.used_by_restores();
-                for name in names.iter().filter(|name| !used.contains(*name)).take(PRUNED) {
-                    let Some(backup) = backups.iter().find(|backup| backup.name_any() == *name) else {
-                        continue;
-                    };
-                    children.delete(backup).await?;
-                    let text = format!("EtcdBackup {name} was deleted: no rule of spec.retention keeps it");
-                    let what = Explanation::new(Reason::BackupPruned, text);
-                    self.tell(schedule, false, what, controller.runtime.clock.now());
-                }
-                Ok(if names.iter().all(|name| used.contains(name)) {
-                    Outcome::Degraded
-                } else {
-                    Outcome::Waiting
-                })
-            }
+            NextAct::Prune(pruned) => self.prune(&seen, decision, backups, pruned).await,
             NextAct::Test { order, etcd_version } => {
                 is_current(&schedules, &seen).await?;
-                let named = schedule.spec.backup_template.spec.source.cluster.as_ref();
-                let cluster = named.and_then(|name| {
-                    let at = NamespacedName::new(&self.root.namespace, name);
-                    controller.clusters.get(&at).objects.remove(name)
-                });
+                let cluster = self.cluster(schedule);
                 let cluster = cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok());
                 let image = job::etcd_image(cluster, etcd_version, &controller.defaults);
                 let name =
                     decision.status.test.as_ref().map(|test| test.job_name.clone()).unwrap_or_default();
-                let made = job::verify(&seen, order, &name, &image, TEST_SECONDS, &controller.defaults);
-                let made = job::with_pull_secrets(made, cluster);
-                match jobs.create(&made).await {
+                let made =
+                    job::verify(&seen, order, &name, &image, TEST_SECONDS, cluster, &controller.defaults);
+                match jobs.create(Step::Y4, &made).await {
                     Ok(_) | Err(WriteError::Exists) => Ok(Outcome::Waiting),
                     Err(WriteError::Invalid(text) | WriteError::Forbidden(text)) => {
                         let now = runtime.clock.now();
                         let mut status = decision.status.clone();
-                        let refused = Seen { schedule: &seen, backups, jobs: &[], now };
-                        let why = verify::refused(refused, &mut status, &text);
-                        schedules.patch_status(&seen, status_patch(&seen, &status)).await?;
+                        let refused = Seen { schedule: &seen, backups, jobs: &[], clock: None, now };
+                        let why = schedule::refused(refused, &mut status, &text);
+                        schedules
+                            .patch_status(Step::Y3, &seen, status_patch(seen.status.as_ref(), &status))
+                            .await?;
                         self.tell(schedule, true, why, now);
+                        Ok(Outcome::Waiting)
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+            NextAct::Look { order, job_template } => {
+                is_current(&schedules, &seen).await?;
+                let cluster = self.cluster(schedule);
+                let cluster = cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok());
+                let name = decision.status.look.as_ref().map(|look| look.job_name.clone());
+                let (name, template) = (name.unwrap_or_default(), job_template.as_deref().cloned());
+                let made =
+                    job::look(&seen, order, template, &name, LOOK_SECONDS, cluster, &controller.defaults);
+                match jobs.create(Step::Y5, &made).await {
+                    Ok(_) | Err(WriteError::Exists) => Ok(Outcome::Waiting),
+                    Err(WriteError::Invalid(text) | WriteError::Forbidden(text)) => {
+                        let mut status = decision.status.clone();
+                        schedule::look_refused(&mut status, &text, runtime.clock.now());
+                        schedules
+                            .patch_status(Step::Y3, &seen, status_patch(seen.status.as_ref(), &status))
+                            .await?;
                         Ok(Outcome::Waiting)
                     }
                     Err(error) => Err(error),
@@ -169,7 +176,7 @@ impl ScheduleWorker {
                 let job =
                     self.jobs(schedule).into_iter().find(|job| job.metadata.name.as_ref() == Some(name));
                 if let Some(job) = job.filter(|job| job.metadata.deletion_timestamp.is_none()) {
-                    jobs.delete(&job).await?;
+                    jobs.delete(Step::Y6, &job).await?;
                 }
                 Ok(Outcome::Waiting)
             }
@@ -177,6 +184,48 @@ impl ScheduleWorker {
             NextAct::Wait(_) => Ok(Outcome::Idle),
             NextAct::Edit => Ok(Outcome::UserMustEdit),
         }
+    }
+
+    /// Deletes what no rule keeps, if the gate permits it by what the API server has of the schedule and of the one that stays: both are read
+    /// before each deletion, since a person may suspend the schedule, keep more or delete the other one in the middle of them, or restore.
+    async fn prune(
+        &mut self,
+        schedule: &EtcdBackupSchedule,
+        decision: &Decision,
+        backups: &[&EtcdBackup],
+        pruned: &[Pruning],
+    ) -> Result<Outcome, WriteError> {
+        let controller = self.controller.clone();
+        let runtime = &controller.runtime;
+        let children = Writer::<EtcdBackup>::new(runtime, &self.root.namespace);
+        let schedules = Writer::<EtcdBackupSchedule>::new(runtime, &self.root.namespace);
+        let used = self.used_by_restores();
+        let (now, clock) = (runtime.clock.now(), runtime.api_clock.difference());
+        let mut judge =
+            Judge::of(Scene { schedule, status: &decision.status, backups, used: &used, clock, now });
+        let mut deleted = 0;
+        for Pruning { name, keeper } in pruned {
+            let Some(backup) = backups.iter().find(|backup| backup.name_any() == *name) else { continue };
+            is_current(&schedules, schedule).await?;
+            let stays = match keeper {
+                Some(keeper) => children.read(keeper).await?,
+                None => None,
+            };
+            let now = runtime.clock.now();
+            judge.see(runtime.api_clock.difference(), self.used_by_restores());
+            if let Err(why) = judge.may_prune(backup, stays.as_ref()) {
+                tracing::info!("EtcdBackup {name} is not deleted now: {}", why.name());
+                continue;
+            }
+            children.delete(Step::Y7, backup).await?;
+            let text = format!("EtcdBackup {name} was deleted: no rule of spec.retention keeps it");
+            self.tell(schedule, false, Explanation::new(Reason::BackupPruned, text), now);
+            deleted += 1;
+            if deleted == PRUNED {
+                break;
+            }
+        }
+        Ok(if deleted == 0 { Outcome::Degraded } else { Outcome::Waiting })
     }
 
     /// A write failed. A refusal that only a person can end is reported in status, without the time being used.
@@ -191,14 +240,16 @@ impl ScheduleWorker {
             (WriteError::Invalid(text) | WriteError::Forbidden(text), _) if decision.first.is_some() => {
                 let text = format!("the API server refuses the EtcdBackup: {text}");
                 let why = Explanation::new(Reason::TemplateRefused, text);
-                let seen = Seen { schedule, backups: &[], jobs: &[], now };
+                let seen = Seen { schedule, backups: &[], jobs: &[], clock: None, now };
                 let mut status = schedule.status.clone().unwrap_or_default();
-                report::not_ready(seen, &mut status, &why);
+                schedule::not_ready(seen, &mut status, &why);
                 if schedule.status.as_ref() != Some(&status) {
                     let writer =
                         Writer::<EtcdBackupSchedule>::new(&self.controller.runtime, &self.root.namespace);
                     // If this fails, the next pass reports it.
-                    let _ = writer.patch_status(schedule, status_patch(schedule, &status)).await;
+                    let _ = writer
+                        .patch_status(Step::Y3, schedule, status_patch(schedule.status.as_ref(), &status))
+                        .await;
                 }
                 self.tell(schedule, true, why, now);
                 Outcome::Failed
@@ -211,6 +262,13 @@ impl ScheduleWorker {
             }
             (_, Retry::Now | Retry::Soon | Retry::Refused | Retry::Degraded) => Outcome::Waiting,
         }
+    }
+
+    /// The EtcdCluster that the schedule is of.
+    fn cluster(&self, schedule: &EtcdBackupSchedule) -> Option<Arc<ReadCluster>> {
+        let name = schedule.spec.backup_template.spec.source.cluster.as_ref()?;
+        let at = NamespacedName::new(&self.root.namespace, name);
+        self.controller.clusters.get(&at).objects.remove(name)
     }
 
     fn tell(&mut self, schedule: &EtcdBackupSchedule, warning: bool, what: Explanation, at: Instant) {
@@ -250,22 +308,22 @@ impl ScheduleWorker {
     }
 }
 
-/// Whether this incarnation of the schedule created the backup. A copy of one has its annotations under another name, and a time that was
-/// still to come when it was created is not of the schedule either: neither may push what is into the ranks of what is deleted.
-pub(super) fn is_of(backup: &EtcdBackup, schedule: &EtcdBackupSchedule) -> bool {
-    let uid = backup.annotations().get(keys::SCHEDULE_UID);
-    let created = backup.metadata.creation_timestamp.as_ref().map(|created| created.0.as_millisecond());
-    let is_its_name = scheduled(backup).is_some_and(|due| {
-        backup.name_any() == name(schedule, due) && created.is_none_or(|created| due.0 <= created + CLOCKS)
-    });
-    uid.is_some() && uid == schedule.metadata.uid.as_ref() && is_its_name
-}
-
-fn is_good(backup: Option<&EtcdBackup>) -> bool {
-    backup.is_some_and(|backup| {
-        backup.metadata.deletion_timestamp.is_none()
-            && backup.status.as_ref().is_some_and(|status| status.result.is_some())
-    })
+/// Writes what a look found into the EtcdBackup that it is about.
+async fn record(
+    children: &Writer<'_, EtcdBackup>,
+    backups: &[&EtcdBackup],
+    sighting: &Sighting,
+) -> Result<(), WriteError> {
+    let Sighting { backup, look, conditions } = sighting;
+    let Some(seen) = backups.iter().find(|seen| seen.name_any() == *backup) else { return Ok(()) };
+    if seen.status.as_ref().and_then(|status| status.last_look.as_ref()) == Some(look) {
+        return Ok(());
+    }
+    let patch = json!({ "lastLook": look, "conditions": conditions });
+    match children.patch_status(Step::Y2, seen, patch).await {
+        Ok(_) | Err(WriteError::Missing(_)) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// What is created is created for the schedule as it is, and not for what an outdated cache has of it.
@@ -278,15 +336,4 @@ async fn is_current(
         Some(_) => Err(WriteError::Changed("the EtcdBackupSchedule has changed".to_owned())),
         None => Err(WriteError::Missing("the EtcdBackupSchedule is gone".to_owned())),
     }
-}
-
-/// A merge patch: what is absent now is removed.
-fn status_patch(schedule: &EtcdBackupSchedule, status: &quorate_api::EtcdBackupScheduleStatus) -> Value {
-    let mut patch = json!(status);
-    if let (Value::Object(patch), Value::Object(before)) = (&mut patch, json!(schedule.status)) {
-        for field in before.into_iter().map(|(field, _)| field) {
-            patch.entry(field).or_insert(Value::Null);
-        }
-    }
-    patch
 }

@@ -18,7 +18,10 @@ pub struct NamespacedName {
 
 /// The objects of one kind, by root object. The watch writes it, the workers read it.
 #[derive(Debug)]
-pub struct Index<K>(Arc<RwLock<HashMap<NamespacedName, CachedObjects<K>>>>);
+pub struct Index<K>(Arc<RwLock<Namespaces<K>>>);
+
+/// By namespace, then by the name of the root object: what asks for a namespace reads no other.
+type Namespaces<K> = HashMap<String, HashMap<String, CachedObjects<K>>>;
 
 impl NamespacedName {
     /// The object called `name` in `namespace`.
@@ -36,40 +39,54 @@ impl fmt::Display for NamespacedName {
 impl<K> Index<K> {
     /// The cached objects that belong to one root object.
     pub fn get(&self, root: &NamespacedName) -> CachedObjects<K> {
-        self.read().get(root).cloned().unwrap_or_default()
+        of(&self.read(), root).cloned().unwrap_or_default()
     }
 
     /// Whether any cached object belongs to this root object.
     pub fn contains(&self, root: &NamespacedName) -> bool {
-        self.read().get(root).is_some_and(|cached| !cached.objects.is_empty())
+        of(&self.read(), root).is_some_and(|cached| !cached.objects.is_empty())
     }
 
     /// Every root object that a cached object belongs to.
     pub fn roots(&self) -> Vec<NamespacedName> {
+        let mut all = Vec::new();
+        for (namespace, roots) in self.read().iter() {
+            let live = roots.iter().filter(|(_, cached)| !cached.objects.is_empty());
+            all.extend(live.map(|(name, _)| NamespacedName::new(namespace, name)));
+        }
+        all
+    }
+
+    /// All cached objects.
+    pub fn all(&self) -> Vec<Arc<K>> {
         let index = self.read();
-        index.iter().filter(|(_, cached)| !cached.objects.is_empty()).map(|(root, _)| root.clone()).collect()
+        index.values().flat_map(HashMap::values).flat_map(|cached| cached.objects.values().cloned()).collect()
     }
 
     /// The cached objects of a namespace.
     pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
         let index = self.read();
-        let of_namespace = index.iter().filter(|(root, _)| root.namespace == namespace);
-        of_namespace.flat_map(|(_, cached)| cached.objects.values().cloned()).collect()
+        let roots = index.get(namespace).into_iter().flat_map(HashMap::values);
+        roots.flat_map(|cached| cached.objects.values().cloned()).collect()
     }
 
     /// Forgets the version that was seen of a root object that has no objects left. Call it when its worker has ended.
     pub fn remove_if_empty(&self, root: &NamespacedName) {
         let mut index = self.write();
-        if index.get(root).is_some_and(|cached| cached.objects.is_empty()) {
-            index.remove(root);
+        let Some(roots) = index.get_mut(&root.namespace) else { return };
+        if roots.get(&root.name).is_some_and(|cached| cached.objects.is_empty()) {
+            roots.remove(&root.name);
+        }
+        if roots.is_empty() {
+            index.remove(&root.namespace);
         }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, HashMap<NamespacedName, CachedObjects<K>>> {
+    fn read(&self) -> RwLockReadGuard<'_, Namespaces<K>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, HashMap<NamespacedName, CachedObjects<K>>> {
+    fn write(&self) -> RwLockWriteGuard<'_, Namespaces<K>> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -77,12 +94,13 @@ impl<K> Index<K> {
 impl<K: Resource> Index<K> {
     /// The object was created or changed.
     pub fn apply(&self, root: &NamespacedName, object: K) {
-        self.write().entry(root.clone()).or_default().insert(object);
+        entry(&mut self.write(), root).insert(object);
     }
 
     /// The object was deleted; this is its last state.
     pub fn delete(&self, root: &NamespacedName, object: &K) {
-        if let Some(cached) = self.write().get_mut(root) {
+        let mut index = self.write();
+        if let Some(cached) = index.get_mut(&root.namespace).and_then(|roots| roots.get_mut(&root.name)) {
             cached.remove(object);
         }
     }
@@ -94,18 +112,28 @@ impl<K: Resource> Index<K> {
         objects: Vec<(NamespacedName, K)>,
     ) -> HashSet<NamespacedName> {
         let mut index = self.write();
-        let listed = |root: &NamespacedName| namespace.is_none_or(|namespace| root.namespace == namespace);
+        let listed = |of: &String| namespace.is_none_or(|namespace| of == namespace);
         let mut touched = HashSet::new();
-        for (root, cached) in index.iter_mut().filter(|(root, _)| listed(root)) {
-            touched.insert(root.clone());
-            cached.objects.clear();
+        for (namespace, roots) in index.iter_mut().filter(|(namespace, _)| listed(namespace)) {
+            for (name, cached) in roots {
+                touched.insert(NamespacedName::new(namespace, name));
+                cached.objects.clear();
+            }
         }
         for (root, object) in objects {
-            touched.insert(root.clone());
-            index.entry(root).or_default().insert(object);
+            entry(&mut index, &root).insert(object);
+            touched.insert(root);
         }
         touched
     }
+}
+
+fn of<'a, K>(index: &'a Namespaces<K>, root: &NamespacedName) -> Option<&'a CachedObjects<K>> {
+    index.get(&root.namespace)?.get(&root.name)
+}
+
+fn entry<'a, K>(index: &'a mut Namespaces<K>, root: &NamespacedName) -> &'a mut CachedObjects<K> {
+    index.entry(root.namespace.clone()).or_default().entry(root.name.clone()).or_default()
 }
 
 impl<K> Clone for Index<K> {

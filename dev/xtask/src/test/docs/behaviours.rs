@@ -64,7 +64,9 @@ fn table() -> Result<String> {
                     row(&name, &place, &versions(LIFE_CI, &[LIFE_FULL, WHOLE_FULL].concat()), "")
                 }
                 "etcd" => row(&name, &place, &versions(WHOLE_CI, WHOLE_FULL), ""),
-                "kube" if module == "ipv6" => row(&name, &place, "", &versions(&[], &[ETCD])),
+                "kube" if ["ipv6", "rounds"].contains(&module) => {
+                    row(&name, &place, "", &versions(&[], &[ETCD]))
+                }
                 "kube" => row(&name, &place, "", ETCD),
                 _ => row(&name, &place, &versions(&[], WHOLE_CI), ""),
             });

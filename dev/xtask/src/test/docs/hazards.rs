@@ -15,7 +15,7 @@ const HAZARD: char = 'h';
 
 /// Tests are named after a hazard (h), or after a way to lose data (s), to come to a stop (l) or to report wrongly (t), or after a
 /// finding of a review of the life of a cluster (m).
-const LETTERS: [char; 5] = [HAZARD, 's', 'l', 't', 'm'];
+const LETTERS: [char; 6] = [HAZARD, 's', 'l', 't', 'm', 'o'];
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

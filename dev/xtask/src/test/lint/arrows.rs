@@ -8,12 +8,13 @@ use super::metadata::{Package, packages};
 use crate::{cargo, children};
 
 /// The map of ARCHITECTURE.md. A crate that is missing here is a fault.
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("quorate-model", &[]),
     ("quorate-planner", &["quorate-model"]),
     ("quorate-api", &[]),
     ("quorate-manifests", &["quorate-model", "quorate-api"]),
     ("quorate-reconcile", &["quorate-model", "quorate-planner", "quorate-api", "quorate-manifests"]),
+    ("quorate-orders", &["quorate-model", "quorate-api", "quorate-manifests"]),
     ("quorate-etcd", &["quorate-model"]),
     (
         "quorate-operator",
@@ -23,6 +24,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
             "quorate-api",
             "quorate-manifests",
             "quorate-reconcile",
+            "quorate-orders",
             "quorate-etcd",
         ],
     ),

@@ -15,11 +15,17 @@ pub(super) fn on_create(info: &ResourceInfo, schema: &Schema, object: &mut Value
     }
     schema.prune(object);
     schema.default(object);
+    // Rules see no status. What the definition has as its default is there as soon as somebody reads the object.
+    let fields = object.as_object_mut().filter(|_| info.has("status"));
+    let unseen = fields.and_then(|fields| fields.remove("status"));
     causes.extend(schema.validate_form(object, None));
     if let Some(paths) = &info.scale {
         check_scale(&paths.spec_replicas, object, causes);
     }
     schema.validate_rules(object, None, causes);
+    if let Some(unseen) = unseen {
+        object["status"] = unseen;
+    }
 }
 
 pub(super) fn on_update(

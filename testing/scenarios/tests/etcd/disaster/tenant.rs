@@ -14,10 +14,11 @@ use quorate_scenarios::{NamespaceClient, Page, Playground, is_ready, kube_client
 use serde_json::{Value, json};
 
 /// The commands of the page; a test here does the same through the API.
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "kubectl create namespace tenant",
     "kubectl apply -n tenant -f secrets.json",
     "kubectl apply -n tenant -f demo.yaml",
+    "kubectl get -n tenant etcd demo -o jsonpath='{.status.latestBackup.found}'",
     "kubectl wait -n tenant etcd/demo --for=condition=Available --timeout=15m",
     "kubectl apply -n tenant -f schedules.yaml",
     "kubectl get pvc -n tenant -l operator.etcd.io/cluster=demo",
@@ -26,7 +27,7 @@ const COMMANDS: [&str; 16] = [
     r#"kubectl patch pv VOLUME --type=merge -p '{"spec":{"claimRef":{"uid":null,"resourceVersion":null}}}'"#,
     "kubectl apply -n tenant -f claims.json",
     "kubectl delete pod -n tenant -l operator.etcd.io/cluster=demo",
-    "kubectl annotate -n tenant etcd demo operator.etcd.io/adopt=CLUSTER-ID operator.etcd.io/adopt-copies=CLUSTER-ID",
+    "kubectl annotate -n tenant etcd demo operator.etcd.io/adopt=CLUSTER-ID operator.etcd.io/adopt-copies=CLUSTER-ID/UID",
     "kubectl delete service -n tenant demo demo-client",
     "kubectl delete pdb -n tenant demo",
     r#"kubectl get secret -n tenant demo-ca s3-credentials -o json | jq 'del(.items[].metadata["uid","resourceVersion","creationTimestamp","managedFields"])' > secrets.json"#,

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 const CHART_VALUES: &str = include_str!("chart_values.yaml");
-const SERVICE_MONITOR: &str = include_str!("servicemonitor.yaml");
+const MONITORS: &str = include_str!("monitors.yaml");
 
 /// A set of values.
 #[derive(Deserialize)]
@@ -72,21 +72,25 @@ fn walk(value: &Value, path: &str, leaf: &mut impl FnMut(&str, &Value)) {
     }
 }
 
-/// The Prometheus operator's kind; deleted when this is dropped.
-pub struct ServiceMonitors(Shell);
+/// The Prometheus operator's kinds; deleted when this is dropped.
+pub struct Monitors(Shell);
 
-impl ServiceMonitors {
+/// Their names.
+const KINDS: &str = "crd/servicemonitors.monitoring.coreos.com crd/podmonitors.monitoring.coreos.com \
+                     crd/prometheusrules.monitoring.coreos.com";
+
+impl Monitors {
     pub fn define(shell: Shell) -> Result<Self> {
-        let kind = Self(shell);
-        kind.0.now(&format!("kubectl apply -f - <<'END'\n{SERVICE_MONITOR}END"))?;
-        kind.0.now("kubectl wait crd/servicemonitors.monitoring.coreos.com --for=condition=Established")?;
-        Ok(kind)
+        let kinds = Self(shell);
+        kinds.0.now(&format!("kubectl apply -f - <<'END'\n{MONITORS}END"))?;
+        kinds.0.now(&format!("kubectl wait {KINDS} --for=condition=Established"))?;
+        Ok(kinds)
     }
 }
 
-impl Drop for ServiceMonitors {
+impl Drop for Monitors {
     fn drop(&mut self) {
-        if let Err(error) = self.0.now("kubectl delete crd servicemonitors.monitoring.coreos.com") {
+        if let Err(error) = self.0.now(&format!("kubectl delete {KINDS}")) {
             eprintln!("{error:#}");
         }
     }

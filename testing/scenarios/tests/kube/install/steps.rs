@@ -27,7 +27,7 @@ impl Reader<'_> {
 
     pub async fn check_the_sample_cluster(&mut self) -> Result<()> {
         self.run("kubectl apply -f config/samples/etcdcluster.yaml").await?;
-        self.run("kubectl wait etcd/demo --for=condition=Available --timeout=5m").await?;
+        self.run("kubectl wait etcd/demo --for=condition=Ready --timeout=5m").await?;
         // Available needs a quorum only; the last member may still be starting.
         self.world.settled("demo", 3).await?;
         let row = self.run("kubectl get etcd demo").await?;

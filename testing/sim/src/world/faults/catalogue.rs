@@ -69,7 +69,9 @@ impl Fault {
             Self::ReuseAddress(_) => wide("F9", "address used again", Cluster, Nothing),
             Self::OthersTakeAddress(_) => wide("F9", "address of another cluster", Cluster, Data),
             Self::ClientWrites => wide("F14", "a write", Cluster, Nothing),
+            Self::ManyWrites(_) => wide("F27", "many writes", Cluster, Nothing),
             Self::ClientsOnNames => wide("F14", "clients on member names", Cluster, Nothing),
+            Self::ClockSet(..) => wide("F26", "clock set", Cluster, Nothing),
             Self::Stays(fault) => {
                 let Entry { numbers, hits, destroys, .. } = fault.entry();
                 wide(numbers, kind_for_good(fault), hits, destroys)
@@ -178,7 +180,9 @@ impl fmt::Display for Fault {
                 write!(f, "Pod {member} is gone, and a member of another cluster has its address")
             }
             Self::ClientWrites => f.write_str("a client writes"),
+            Self::ManyWrites(mib) => write!(f, "clients write until databases have {mib} MiB"),
             Self::ClientsOnNames => f.write_str("clients write through the names of members"),
+            Self::ClockSet(clock, by) => write!(f, "{clock} set ahead by {by} s"),
             Self::Stays(fault) => write!(f, "{fault}, for good"),
             Self::KillProcess(member) => write!(f, "etcd dies in {member}"),
             Self::Slow(member) => write!(f, "Pod {member} does not start for a long time"),

@@ -8,6 +8,7 @@ use quorate_model::{ClusterId, Instant, MemberId};
 
 use crate::etcd::{Disk, Group};
 use crate::world::World;
+use crate::world::clocks::Ahead;
 
 /// The faults that last, and what faults have destroyed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -42,6 +43,8 @@ pub struct LastingFaults {
     pub others_at: Option<String>,
     /// Clients write through the names of members, too.
     pub clients_on_names: bool,
+    /// How far clocks are ahead.
+    pub clocks: Ahead,
     /// Members whose data were destroyed by a fault.
     pub data_destroyed: BTreeSet<String>,
     /// Members whose claims somebody deleted.
@@ -50,8 +53,10 @@ pub struct LastingFaults {
     pub removed_by_hand: BTreeMap<MemberId, Instant>,
     /// Clusters whose data a fault put on a volume.
     pub foreign: BTreeSet<ClusterId>,
-    /// The status was lost: a person has to restore what nothing but status recorded.
+    /// The status was lost.
     pub status_lost: bool,
+    /// With the status something was lost that nothing else records. A person has to restore it.
+    pub unidentified: bool,
 }
 
 /// How far a Pod is that takes time to stop.
@@ -108,11 +113,13 @@ impl LastingFaults {
             reused,
             others_at,
             clients_on_names,
+            clocks,
             data_destroyed,
             claims_deleted,
             removed_by_hand,
             foreign,
             status_lost,
+            unidentified,
         } = self;
         let mut words = Vec::new();
         words.extend(slow.iter().map(|member| format!("Pod {member} does not start")));
@@ -147,11 +154,13 @@ impl LastingFaults {
         words
             .extend(others_at.iter().map(|pod| format!("others have the address of the Pod with uid {pod}")));
         words.extend(clients_on_names.then(|| "clients write through the names of members".to_owned()));
+        words.extend(clocks.words());
         words.extend(data_destroyed.iter().map(|member| format!("the data of {member} were destroyed")));
         words.extend(claims_deleted.iter().map(|member| format!("somebody deleted the claim of {member}")));
         words.extend(removed_by_hand.keys().map(|id| format!("somebody removed member {id}")));
         words.extend(foreign.iter().map(|cluster| format!("cluster {cluster} is not this EtcdCluster's")));
         words.extend(status_lost.then(|| "the status was lost".to_owned()));
+        words.extend(unidentified.then(|| "nothing else records what status did".to_owned()));
         words
     }
 }
@@ -160,6 +169,9 @@ impl World {
     /// Ends one fault that lasts, and describes it; `None` if none is left.
     pub(in crate::world) fn end_a_lasting_fault(&mut self) -> Option<String> {
         if let Some(line) = self.restore_authority() {
+            return Some(line);
+        }
+        if let Some(line) = self.set_clocks_right() {
             return Some(line);
         }
         if let Some(member) = self.faults.first_that_ends(&self.faults.slow) {

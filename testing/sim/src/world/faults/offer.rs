@@ -6,6 +6,7 @@ use quorate_model::Effect;
 
 use super::{Fault, Patch};
 use crate::world::World;
+use crate::world::clocks::Clock;
 use crate::world::objects::member_pods;
 use crate::world::wire::RequestOutcome;
 
@@ -24,6 +25,7 @@ impl World {
             faults.extend(members.into_iter().map(Fault::RemovedByHand));
             faults.extend((!self.late.is_empty()).then_some(Fault::Arrives));
             faults.extend(self.refusals());
+            faults.extend(clocks());
             let stay: Vec<Fault> = faults.iter().filter(|fault| can_stay(fault)).cloned().collect();
             faults.extend(stay.into_iter().map(|fault| Fault::Stays(Box::new(fault))));
         }
@@ -128,6 +130,15 @@ impl World {
         let refused = kinds.into_iter().chain(members);
         refused.map(|(kind, named)| Fault::Refuse(kind.to_owned(), named.to_owned())).collect()
     }
+}
+
+/// Each clock is set ahead and back by two hours, and by more than volumes are kept and leaves are valid.
+fn clocks() -> impl Iterator<Item = Fault> {
+    let clocks = [Clock::Operator, Clock::OperatorWhileItObserves, Clock::ApiServer, Clock::Kubelets];
+    let days = |days: i64| days * 86_400;
+    clocks.into_iter().flat_map(move |clock| {
+        [7200, -7200, days(8), days(400), days(-400)].map(|by| Fault::ClockSet(clock, by))
+    })
 }
 
 /// Whether a fault may stay until a person acts. A partition of the peers alone stays in named histories only: a learner that is promoted in

@@ -29,7 +29,11 @@ impl World {
             }
             Fault::OldList => {
                 // A younger list still counts as fresh.
-                let had = self.operator.last_list.as_ref().is_some_and(|list| self.now - list.at > FRESH);
+                let had = self
+                    .operator
+                    .last_list
+                    .as_ref()
+                    .is_some_and(|list| self.operators_time() - list.at > FRESH);
                 self.operator.old_list = had;
                 self.operator.rested_on = None;
                 had
@@ -93,7 +97,12 @@ impl World {
             Fault::ReuseAddress(member) => self.reuse_address(member),
             Fault::OthersTakeAddress(member) => self.others_take_address(member),
             Fault::ClientWrites => self.client_writes(),
+            Fault::ManyWrites(mib) => {
+                let Some(cluster) = self.record().cluster_id else { return false };
+                self.etcd.grow(cluster, *mib)
+            }
             Fault::ClientsOnNames => !std::mem::replace(&mut self.faults.clients_on_names, true),
+            Fault::ClockSet(clock, by) => self.set_clock(*clock, *by),
             Fault::Stays(fault) => self.apply_fault(fault) && self.stays(fault),
             Fault::KillProcess(member) => self.kill_process(member),
             Fault::Slow(member) => {
@@ -150,10 +159,12 @@ impl World {
                 let had = self
                     .object(Kind::Cluster, &self.at.name)
                     .is_some_and(|cluster| cluster["status"].is_object());
+                let is_unidentified = !self.identifies_itself();
                 let lost = self.change(&key, Part::Status, |cluster| {
                     cluster.as_object_mut().and_then(|fields| fields.remove("status"));
                 });
                 self.faults.status_lost |= had && lost.is_ok();
+                self.faults.unidentified |= had && lost.is_ok() && is_unidentified;
                 self.oracle.forget_names();
                 had && lost.is_ok()
             }
@@ -224,7 +235,7 @@ impl World {
         }
     }
 
-    fn kill_process(&mut self, member: &str) -> bool {
+    pub(in crate::world) fn kill_process(&mut self, member: &str) -> bool {
         let Some(process) = self.process_of(member).and_then(|at| self.etcd.process_mut(&at)) else {
             return false;
         };

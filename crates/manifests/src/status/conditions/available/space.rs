@@ -6,7 +6,9 @@ use quorate_model::snapshot::{Database, SPACE_REGAINED_PERCENT, share_of_volume,
 use quorate_model::target::Medium;
 
 use super::in_words;
+use crate::flags::keeps_every_log;
 use crate::status::picture::Picture;
+use crate::template::Template;
 
 /// The smallest default quota: volumes for which it is too large are for tests.
 const SMALLEST_REPORTED: u64 = 16 << 20;
@@ -15,6 +17,7 @@ const SMALLEST_REPORTED: u64 = 16 << 20;
 pub(super) fn warnings(picture: &Picture<'_>) -> String {
     let mut message = nearly_full(picture);
     message.push_str(&too_large_a_quota(picture));
+    message.push_str(every_log(picture));
     message
 }
 
@@ -87,6 +90,14 @@ fn nearly_full(picture: &Picture<'_>) -> String {
         in_words(&names, "is", "are"),
         rounded(quota)
     )
+}
+
+fn every_log(picture: &Picture<'_>) -> &'static str {
+    if keeps_every_log(&Template::from_status(&picture.target().pod).flags) {
+        ". With --max-wals=0 etcd keeps every file of its log, until the volume is full: remove it from spec.etcdOptions (etcd keeps 5 then)"
+    } else {
+        ""
+    }
 }
 
 /// A quota that is given, or that an earlier release gave.

@@ -1,0 +1,149 @@
+//! The newest whole backup of a cluster, by the manifests in a store. Nothing is downloaded.
+//!
+//! - `choice`: which one it is, once the manifests are read
+
+mod choice;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures::TryStreamExt as _;
+use jiff::Timestamp;
+use quorate_api::job::{Failure, FailureKind, FindOrder, FoundBackup, Manifest};
+use serde::Deserialize;
+
+use crate::store::LISTED;
+use crate::{Context, Result, Store, manifest};
+use choice::Choice;
+
+/// How many manifests are read at a time.
+const AT_A_TIME: usize = 32;
+
+/// The end of the keys of manifests.
+const MANIFEST: &str = ".json";
+
+/// What is under the key of a manifest.
+enum Read {
+    /// A manifest that this program reads.
+    Manifest(Box<Manifest>),
+    /// It is gone since the list, or something else: why it is left out, for people.
+    Other(Option<String>),
+}
+
+/// Finds it. A store that does not answer, or refuses, is a failure: what cannot be read may be the newest.
+pub async fn find(order: &FindOrder, context: &Context) -> Result<FoundBackup> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a backup of the future is refused, and the age is for people"
+    )]
+    let now = Timestamp::now();
+    let store = Store::open(&order.destination, &context.places)?;
+    context.unless_stopped(newest(&store, order, now, context.log)).await
+}
+
+async fn newest(store: &Store, order: &FindOrder, now: Timestamp, log: fn(&str)) -> Result<FoundBackup> {
+    let mut choice = Choice::new(order, now)?;
+    // By what the operator makes keys of: namespace, cluster, name.
+    let under = order.cluster.as_ref().map(|cluster| format!("{}/{}", cluster.namespace, cluster.name));
+    let objects = AtomicUsize::new(0);
+    let keys = store.list(under.as_deref()).await?.and_then(|key| {
+        let is_bounded = objects.fetch_add(1, Ordering::Relaxed) < LISTED;
+        std::future::ready(if is_bounded { Ok(key) } else { Err(too_many(store)) })
+    });
+    let keys =
+        keys.try_filter_map(|key| std::future::ready(Ok(key.strip_suffix(MANIFEST).map(str::to_owned))));
+    let read = keys.map_ok(|key| read(store, key, order)).try_buffer_unordered(AT_A_TIME);
+    let mut read = std::pin::pin!(read);
+    while let Some(next) = read.try_next().await? {
+        match next {
+            Read::Manifest(manifest) => choice.consider(*manifest),
+            Read::Other(why) => choice.leave_out(why),
+        }
+    }
+    choice.saw(objects.load(Ordering::Relaxed));
+    log(&choice.counts());
+    let place = store.url(under.as_deref().unwrap_or_default());
+    for candidate in choice.newest_first(&place)? {
+        match broken(store, &candidate).await? {
+            None => return choice.accept(&candidate),
+            Some(why) => {
+                log(&why);
+                choice.is_broken(&candidate, why);
+            }
+        }
+    }
+    Err(choice.nothing(&place))
+}
+
+async fn read(store: &Store, key: String, order: &FindOrder) -> Result<Read> {
+    let file = manifest::key_of(&key);
+    let url = store.url(&file);
+    let text = match store.read(&file).await {
+        Ok(Some(text)) => text,
+        Ok(None) => return Ok(Read::Other(None)),
+        // Too large for a manifest.
+        Err(failure) if failure.kind == FailureKind::NotOurs => {
+            return Ok(Read::Other(Some(failure.message)));
+        }
+        Err(failure) => return Err(failure),
+    };
+    if is_newer(&text, order) {
+        let message = format!(
+            "{url} was written by a newer release, and may be the newest backup: update the operator, or name the object with its SHA-256 \
+             (source)"
+        );
+        return Err(Failure::new(FailureKind::Unfit, message));
+    }
+    Ok(match manifest::parse(&text, &key, &url) {
+        Ok(manifest) => Read::Manifest(Box::new(manifest)),
+        Err(failure) => Read::Other(Some(failure.message)),
+    })
+}
+
+/// Whether it is a manifest that only a newer program reads, of the cluster as far as that can be told.
+fn is_newer(text: &[u8], order: &FindOrder) -> bool {
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Any {
+        format: u32,
+        cluster_id: Option<String>,
+    }
+    let any: Any = serde_json::from_slice(text).unwrap_or_default();
+    let is_other = matches!((&order.cluster_id, &any.cluster_id), (Some(one), Some(other)) if one != other);
+    any.format > manifest::FORMAT && !is_other
+}
+
+/// Why what the manifest describes is not there, if so.
+async fn broken(store: &Store, manifest: &Manifest) -> Result<Option<String>> {
+    let url = store.url(&manifest.key);
+    match store.size(&manifest.key).await? {
+        Some(bytes) if bytes == manifest.stored_bytes => Ok(None),
+        Some(bytes) => {
+            let why = format!(
+                "{url} is damaged: it has {bytes} bytes, its manifest says {}",
+                manifest.stored_bytes
+            );
+            Ok(Some(why))
+        }
+        None if store.lacks(&manifest.key).await? => {
+            Ok(Some(format!("{url} is gone, its manifest is there")))
+        }
+        None => {
+            let message = format!(
+                "{url} is missing by HEAD and there by GET or by a list. Check the store, and for a proxy on the way"
+            );
+            Err(Failure::new(FailureKind::StoreUnavailable, message))
+        }
+    }
+}
+
+fn too_many(store: &Store) -> Failure {
+    let message = format!(
+        "{} has more than {LISTED} objects: give the destination the prefix that the backups were written with, or name the object with its \
+         SHA-256 (source)",
+        store.url("")
+    );
+    Failure::new(FailureKind::OrderRefused, message)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,317 @@
+//! Which backup of a cluster is the newest. By the times in the manifests, each of the clock of the node that took it: neither by names nor by
+//! the store's clock, which tells when an object was copied.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use quorate_api::job::{Failure, FailureKind, FindOrder, FoundBackup, Manifest};
+
+use crate::Result;
+
+/// Clocks of nodes may differ by so many seconds.
+const AHEAD: i64 = 600;
+
+/// How many of the newest are kept, for where the first ones are not whole.
+const KEPT: usize = 16;
+
+/// The most cluster IDs that are told apart.
+const LINES: usize = 1000;
+
+/// What the names of the EtcdBackups begin with that the operator orders before a restore in place.
+const BEFORE_RESTORE: &str = "before-restore-";
+
+/// The most notes on what was left out.
+const NOTES: usize = 5;
+
+/// The most cluster IDs that a message names.
+const NAMED: usize = 8;
+
+/// Manifests have seconds: of two of one second the one with more revisions is newer.
+type Place = (Timestamp, i64, String);
+
+/// What the manifests say, as far as it is needed: the store may have any number.
+pub(super) struct Choice<'a> {
+    order: &'a FindOrder,
+    before: Option<Timestamp>,
+    now: Timestamp,
+    objects: u64,
+    manifests: u64,
+    of_cluster: u64,
+    unreadable: u64,
+    /// What may be restored, the newest last.
+    candidates: BTreeMap<Place, Manifest>,
+    /// What may not, though it is in time: why.
+    barred: BTreeMap<Place, String>,
+    notes: Vec<String>,
+    lines: BTreeMap<u64, Line>,
+}
+
+/// The backups of one etcd cluster: time and revision of the first and of the last one.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    backups: u64,
+    first: (Timestamp, i64),
+    last: (Timestamp, i64),
+}
+
+impl<'a> Choice<'a> {
+    pub(super) fn new(order: &'a FindOrder, now: Timestamp) -> Result<Self> {
+        let before = order.before.as_deref().map(str::parse::<Timestamp>).transpose().map_err(|error| {
+            Failure::new(FailureKind::OrderRefused, format!("latest.before is no time: {error}"))
+        })?;
+        Ok(Self {
+            order,
+            before,
+            now,
+            objects: 0,
+            manifests: 0,
+            of_cluster: 0,
+            unreadable: 0,
+            candidates: BTreeMap::new(),
+            barred: BTreeMap::new(),
+            notes: Vec::new(),
+            lines: BTreeMap::new(),
+        })
+    }
+
+    pub(super) fn consider(&mut self, manifest: Manifest) {
+        self.manifests += 1;
+        let id = u64::from_str_radix(&manifest.cluster_id, 16).ok();
+        if !self.is_of_cluster(&manifest, id) {
+            return;
+        }
+        self.of_cluster += 1;
+        let (Some(id), Ok(finished), true) =
+            (id, manifest.finished.parse::<Timestamp>(), is_sha256(&manifest))
+        else {
+            self.note(format!(
+                "the manifest of {} has no time, cluster ID or SHA-256 that can be read",
+                manifest.key
+            ));
+            return;
+        };
+        let at = (finished, manifest.revision);
+        if self.lines.len() < LINES || self.lines.contains_key(&id) {
+            let line = self.lines.entry(id).or_insert(Line { backups: 0, first: at, last: at });
+            *line = Line { backups: line.backups + 1, first: line.first.min(at), last: line.last.max(at) };
+        }
+        if self.before.is_some_and(|before| finished >= before) {
+            return;
+        }
+        let place = (finished, manifest.revision, manifest.key.clone());
+        if let Some(why) = self.bars(&manifest) {
+            self.barred.insert(place, why);
+            keep_newest(&mut self.barred);
+        } else {
+            self.candidates.insert(place, manifest);
+            keep_newest(&mut self.candidates);
+        }
+    }
+
+    /// Something that is no manifest, or cannot be read.
+    pub(super) fn leave_out(&mut self, why: Option<String>) {
+        if let Some(why) = why {
+            self.unreadable += 1;
+            self.note(why);
+        }
+    }
+
+    pub(super) fn saw(&mut self, objects: usize) {
+        self.objects = u64::try_from(objects).unwrap_or(u64::MAX);
+    }
+
+    pub(super) fn counts(&self) -> String {
+        format!(
+            "{} objects were seen, {} of them manifests, {} of those of this cluster; {} with the name of a manifest cannot be read",
+            self.objects, self.manifests, self.of_cluster, self.unreadable
+        )
+    }
+
+    /// What may be restored.
+    pub(super) fn newest_first(&self, place: &str) -> Result<Vec<Manifest>> {
+        let latest = self.now.as_second() + AHEAD;
+        match self.candidates.last_key_value() {
+            None => Err(self.nothing(place)),
+            Some(((finished, _, key), _)) if finished.as_second() > latest => {
+                let message = format!(
+                    "the newest backup, {key}, says that it was finished at {finished}, and it is {:.0} now: its clock was wrong, or somebody made \
+                     it up. Give latest.before a time of the past, or name the object that is meant with its SHA-256 (source)",
+                    self.now
+                );
+                Err(Failure::new(FailureKind::Ambiguous, message))
+            }
+            Some(_) if self.lines.len() >= LINES => {
+                let message = format!(
+                    "backups of {LINES} etcd clusters or more go by this name: give clusterID instead of cluster"
+                );
+                Err(Failure::new(FailureKind::Ambiguous, message))
+            }
+            Some(_) => Ok(self.candidates.values().rev().cloned().collect()),
+        }
+    }
+
+    /// What has a manifest and is not there.
+    pub(super) fn is_broken(&mut self, candidate: &Manifest, why: String) {
+        self.candidates.retain(|_, kept| kept.key != candidate.key);
+        self.notes.insert(0, why);
+    }
+
+    /// There is none.
+    pub(super) fn nothing(&self, place: &str) -> Failure {
+        let notes: Vec<&String> = self.barred.values().rev().chain(&self.notes).take(NOTES).collect();
+        let left_out = if notes.is_empty() {
+            String::new()
+        } else {
+            format!(" Left out: {}.", notes.iter().map(|note| note.as_str()).collect::<Vec<_>>().join("; "))
+        };
+        let in_time = match (self.order.before.as_deref(), self.of_cluster) {
+            (Some(before), 1..) => format!(" that was finished before {before}"),
+            (_, _) => String::new(),
+        };
+        let message = format!(
+            "{place} has no whole backup of {}{in_time}: {}.{left_out} Check bucket, prefix, cluster and clusterNamespace: latest looks where \
+             backups with this destination are written, under NAMESPACE/CLUSTER/",
+            self.wanted(),
+            self.counts()
+        );
+        Failure::new(FailureKind::NoBackup, message)
+    }
+
+    /// The newest that is whole, unless it may not be what is meant, or cannot be restored.
+    pub(super) fn accept(&self, found: &Manifest) -> Result<FoundBackup> {
+        let id = u64::from_str_radix(&found.cluster_id, 16).unwrap_or_default();
+        if let Some(why) = self.why_another_may_be_meant(id) {
+            return Err(Failure::new(FailureKind::Ambiguous, why));
+        }
+        if !found.recipients.is_empty() && !self.order.has_identities {
+            let message = format!(
+                "the newest backup, {} of {}, is encrypted: name a Secret with an age identity for it in identitiesSecret",
+                found.key, found.finished
+            );
+            return Err(Failure::new(FailureKind::CannotDecrypt, message));
+        }
+        let finished = found.finished.parse::<Timestamp>().unwrap_or(self.now);
+        let started = found.started.parse::<Timestamp>().unwrap_or(finished);
+        let newer = self.barred.iter().rev().filter(|((at, ..), _)| *at >= finished).map(|(_, why)| why);
+        Ok(FoundBackup {
+            key: found.key.clone(),
+            sha256: found.stored_sha256.clone(),
+            bytes: found.snapshot_bytes,
+            revision: found.revision,
+            etcd_version: found.etcd_version.clone(),
+            cluster_id: found.cluster_id.clone(),
+            backup: format!("{}/{}", found.origin.namespace, found.origin.backup),
+            started: format!("{started:.0}"),
+            finished: format!("{finished:.0}"),
+            age: age(self.now.as_second() - started.as_second()),
+            objects: self.objects,
+            manifests: self.manifests,
+            of_cluster: self.of_cluster,
+            skipped: newer.chain(&self.notes).take(NOTES).cloned().collect(),
+        })
+    }
+
+    /// A name outlives an etcd cluster: it is restored, or begun anew, and has another cluster ID each time. One of a name that follows the
+    /// others, and has more revisions, has their data: restores raise revisions. One that ran beside another is another cluster, such as that
+    /// of another Kubernetes with the same bucket; one with fewer revisions began empty.
+    fn why_another_may_be_meant(&self, id: u64) -> Option<String> {
+        self.order.cluster.as_ref()?;
+        let own = self.lines.get(&id)?;
+        let mut others = self.lines.iter().filter(|(other, _)| **other != id);
+        let why = others.find_map(|(other, line)| {
+            if line.first.0 <= own.last.0 && own.first.0 <= line.last.0 {
+                return Some(format!("{other:x} and {id:x} were backed up at the same time"));
+            }
+            let is_earlier = line.last.0 < own.first.0;
+            (is_earlier && own.first.1 <= line.last.1).then(|| {
+                format!("{id:x} began after {other:x} with fewer revisions, so it does not have its data")
+            })
+        })?;
+        let mut newest: Vec<_> = self.lines.iter().collect();
+        newest.sort_by_key(|(_, line)| std::cmp::Reverse(line.last));
+        let each = newest.iter().take(NAMED).map(|(id, line)| {
+            let Line { backups, last: (at, revision), .. } = line;
+            format!("{id:x} (backups: {backups}, the newest of {at:.0} with revision {revision})")
+        });
+        Some(format!(
+            "backups of several etcd clusters go by the name of {}, and {why}. Give the one that is meant as latest.clusterID, in place of \
+             cluster: {}",
+            self.wanted(),
+            each.collect::<Vec<_>>().join(", ")
+        ))
+    }
+
+    fn is_of_cluster(&self, manifest: &Manifest, id: Option<u64>) -> bool {
+        let FindOrder { cluster, cluster_id, .. } = self.order;
+        match (cluster, cluster_id) {
+            (Some(cluster), None) => {
+                manifest.origin.namespace == cluster.namespace
+                    && manifest.origin.cluster.as_ref() == Some(&cluster.name)
+            }
+            (None, Some(wanted)) => id.is_some() && u64::from_str_radix(wanted, 16).ok() == id,
+            (Some(_), Some(_)) | (None, None) => false,
+        }
+    }
+
+    /// Why one that is in time is not restored by itself.
+    fn bars(&self, manifest: &Manifest) -> Option<String> {
+        let Manifest { key, finished, stored_sha256, .. } = manifest;
+        if manifest.without_quorum {
+            return Some(format!(
+                "{key} of {finished} was taken without a quorum, so it may lack writes that were acknowledged: to restore it, name it as source, \
+                 with SHA-256 {stored_sha256}"
+            ));
+        }
+        let is_own =
+            self.order.except.as_ref().is_some_and(|end| manifest.origin.backup.ends_with(end.as_str()));
+        if is_own {
+            return Some(format!(
+                "{key} of {finished} was taken by this order, of the data that it gives up"
+            ));
+        }
+        // Whichever order took it: it is newer than what that order restored, and has what was wrong with the data.
+        manifest.origin.backup.starts_with(BEFORE_RESTORE).then(|| {
+            format!(
+                "{key} of {finished} was taken before a restore, of the data that were to be given up: to restore it, name it as source, with \
+                 SHA-256 {stored_sha256}"
+            )
+        })
+    }
+
+    fn note(&mut self, note: String) {
+        if self.notes.len() < NOTES {
+            self.notes.push(note);
+        }
+    }
+
+    fn wanted(&self) -> String {
+        match (&self.order.cluster, &self.order.cluster_id) {
+            (Some(cluster), _) => format!("EtcdCluster {}/{}", cluster.namespace, cluster.name),
+            (None, Some(id)) => format!("cluster ID {id}"),
+            (None, None) => "no cluster".to_owned(),
+        }
+    }
+}
+
+fn keep_newest<T>(places: &mut BTreeMap<Place, T>) {
+    if places.len() > KEPT {
+        places.pop_first();
+    }
+}
+
+fn is_sha256(manifest: &Manifest) -> bool {
+    let digits = &manifest.stored_sha256;
+    digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit))
+}
+
+/// For people, such as `2d3h` or `5m`.
+fn age(seconds: i64) -> String {
+    let seconds = seconds.max(0);
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, minutes) => format!("{minutes}m"),
+        (0, hours, minutes) => format!("{hours}h{minutes}m"),
+        (days, hours, _) => format!("{days}d{hours}h"),
+    }
+}

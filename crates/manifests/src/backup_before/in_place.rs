@@ -1,0 +1,178 @@
+//! The EtcdBackup that comes before a restore in place, of the data that are given up: to where the snapshot is, and encrypted as it is.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use quorate_api::backup::{
+    BackupCondition, BackupPhase, BackupSource, Compression, DEFAULT_RETRIES, DeletionPolicy, EtcdBackupSpec,
+    JobTemplate,
+};
+use quorate_api::restore::{DEFAULT_STARTING_DEADLINE, TakenBefore};
+use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore, duration, keys};
+use quorate_model::{ClusterId, Instant, Span};
+
+use super::{CLOCKS_DIFFER, said, seen_complete, taken_of};
+
+/// For how long it counts once it is complete: at least.
+const COUNTS_AT_LEAST: Span = Span::seconds(30 * 60);
+/// At most: what was written since is not in it. A reading that is tried twice fits.
+const COUNTS_AT_MOST: Span = Span::seconds(2 * 3600);
+
+/// What the names of all of them begin with.
+const PREFIX: &str = "before-restore-";
+
+/// The name of the EtcdBackup that was ordered for an EtcdRestore as the first one, or as a later one.
+pub fn name(restore_uid: &str, number: u32) -> String {
+    match number {
+        0 | 1 => format!("{PREFIX}{restore_uid}"),
+        2.. => format!("{PREFIX}{restore_uid}-{number}"),
+    }
+}
+
+/// Whether an EtcdBackup has one of these names.
+pub fn has_name_for(backup: &EtcdBackup, restore_uid: &str) -> bool {
+    let name = backup.metadata.name.as_deref().unwrap_or_default();
+    let rest = name.strip_prefix(PREFIX).and_then(|rest| rest.strip_prefix(restore_uid));
+    !restore_uid.is_empty() && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+/// Whether an EtcdBackup has such a name, for whichever EtcdRestore.
+pub fn has_name_for_any(backup: &EtcdBackup) -> bool {
+    backup.metadata.name.as_deref().is_some_and(|name| name.starts_with(PREFIX))
+}
+
+/// Until when a complete one counts: half of the time within which the order has to begin, within bounds. So a reading that follows can
+/// end before, if it could at all.
+pub fn counts_until(restore: &EtcdRestore, taken: &TakenBefore) -> Option<Instant> {
+    let counts = limit(restore).max(COUNTS_AT_LEAST).min(COUNTS_AT_MOST);
+    taken.complete.as_ref().map(|complete| Instant(complete.0.as_millisecond()) + counts)
+}
+
+/// How long it may take: half of the time within which the order has to begin.
+pub fn limit(restore: &EtcdRestore) -> Span {
+    let given = duration::seconds(&restore.spec.starting_deadline);
+    let seconds = given.or_else(|| duration::seconds(DEFAULT_STARTING_DEADLINE)).unwrap_or_default();
+    Span(Span::seconds(seconds).0 / 2)
+}
+
+/// The object as it is created. It has no owner: it stays when the EtcdRestore is deleted. `named` is the EtcdBackup that is restored. It
+/// has no bound on the reading, whatever `named` has: the order waits for it. An error: why none can be ordered, and what to do.
+pub fn backup(
+    restore: &EtcdRestore,
+    cluster: &EtcdCluster,
+    named: Option<&EtcdBackup>,
+    taken: &TakenBefore,
+) -> Result<EtcdBackup, String> {
+    let snapshot = &restore.spec.snapshot;
+    let kept = snapshot.source.as_ref().map(|source| &source.destination);
+    let kept = kept.or(snapshot.latest.as_ref().map(|latest| &latest.destination));
+    let (destination, encryption, job_template) = match (named, kept) {
+        (Some(named), _) => {
+            let spec = &named.spec;
+            let template = crate::job::template_of_cluster(spec.job_template.clone(), cluster);
+            (spec.destination.clone(), spec.encryption.clone(), template)
+        }
+        // What reaches the store to read the snapshot reaches it to write beside it.
+        (None, Some(kept)) if snapshot.identities_secret.is_none() => {
+            let template = Some(crate::job::as_members(cluster));
+            (kept.clone(), None, template.filter(|template| *template != JobTemplate::default()))
+        }
+        (None, Some(_)) => {
+            return Err(
+                "the snapshot may be encrypted (spec.snapshot.identitiesSecret is given), and no EtcdBackup of this namespace tells to whom: a \
+                 backup of the present data would not be encrypted. If they are needed, take one by an EtcdBackup of your own, with \
+                 spec.encryption; then give the order again with spec.backupBefore: Never"
+                    .to_owned(),
+            );
+        }
+        (None, None) => {
+            return Err("the EtcdBackup that is to be restored is gone. Create it again".to_owned());
+        }
+    };
+    let spec = EtcdBackupSpec {
+        source: BackupSource { cluster: cluster.metadata.name.clone(), endpoints: None },
+        destination,
+        compression: Compression::default(),
+        encryption,
+        deletion_policy: DeletionPolicy::Retain,
+        deadline: format!("{}s", (limit(restore).0 / 1000).max(1)),
+        rate_limit: None,
+        retries: DEFAULT_RETRIES,
+        without_quorum: taken.without_quorum,
+        job_template,
+    };
+    let uid = cluster.metadata.uid.clone().unwrap_or_default();
+    let metadata = ObjectMeta {
+        name: Some(taken.name.clone()),
+        namespace: restore.metadata.namespace.clone(),
+        annotations: Some([(keys::CLUSTER_UID.to_owned(), uid)].into()),
+        ..ObjectMeta::default()
+    };
+    Ok(EtcdBackup { metadata, spec, status: None })
+}
+
+/// How far the EtcdBackup is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It is complete since then, of the data that are given up.
+    Complete(Instant),
+    /// It does not become that; why.
+    Failed(String),
+    /// It has not begun, or runs; what it waits for.
+    Pending {
+        /// Whether it has an attempt under way.
+        runs: bool,
+        /// What it does.
+        what: String,
+    },
+}
+
+/// How far `given` is, which has the name of `ordered`. Who may create EtcdBackups may have created it once the uid of the EtcdRestore was
+/// known: it counts only if it is what was ordered.
+pub fn state(restore: &EtcdRestore, ordered: &EtcdBackup, given: &EtcdBackup) -> State {
+    let name = ordered.metadata.name.as_deref().unwrap_or_default();
+    let failed = |why: &str| State::Failed(format!("EtcdBackup {name} {why}"));
+    if given.metadata.deletion_timestamp.is_some() {
+        let what = format!("EtcdBackup {name} is being deleted, and another one follows");
+        return State::Pending { runs: false, what };
+    }
+    if !is_as_ordered(restore, ordered, given) {
+        return failed(
+            "is not what was ordered for this EtcdRestore: its time, its annotation, its source, its destination or its encryption",
+        );
+    }
+    let status = given.status.clone().unwrap_or_default();
+    match status.phase {
+        Some(BackupPhase::Complete) => {
+            let replaced: Option<ClusterId> = restore.spec.cluster_id.parse().ok();
+            match seen_complete(&status) {
+                Some(at) if taken_of(&status) == replaced => State::Complete(at),
+                Some(_) | None => failed("is complete, and not of the data that this EtcdRestore names"),
+            }
+        }
+        Some(BackupPhase::Failed) => failed(&format!("has failed{}", said(&status, BackupCondition::Failed))),
+        Some(BackupPhase::Running) => {
+            let what = format!("EtcdBackup {name} runs{}", said(&status, BackupCondition::Running));
+            State::Pending { runs: true, what }
+        }
+        Some(BackupPhase::Pending | BackupPhase::Deleting) | None => {
+            let what = format!("EtcdBackup {name} has not begun{}", said(&status, BackupCondition::Pending));
+            State::Pending { runs: false, what }
+        }
+    }
+}
+
+fn is_as_ordered(restore: &EtcdRestore, ordered: &EtcdBackup, given: &EtcdBackup) -> bool {
+    let uid = |backup: &EtcdBackup| backup.metadata.annotations.as_ref()?.get(keys::CLUSTER_UID).cloned();
+    // Both times are the API server's.
+    let times = (&given.metadata.creation_timestamp, &restore.metadata.creation_timestamp);
+    let is_later = match times {
+        (Some(given), Some(restore)) => given.0 + CLOCKS_DIFFER >= restore.0,
+        (Some(_) | None, None) | (None, Some(_)) => false,
+    };
+    is_later
+        && uid(given).is_some()
+        && uid(given) == uid(ordered)
+        && given.spec.source == ordered.spec.source
+        && given.spec.destination == ordered.spec.destination
+        && given.spec.encryption == ordered.spec.encryption
+        && given.spec.without_quorum == ordered.spec.without_quorum
+}

@@ -1,0 +1,77 @@
+//! etcd's auth, switched on by a person, refuses an operator that is no user: without a client certificate it has no name.
+//!
+//! In 3.5.35, 3.6.16 and 3.7.3 Status and the member list need any user (`requireAuthInfo`), for which the common name of a client certificate
+//! is enough; membership, moves of leadership and hashes need one with the role root (`IsAdminPermitted`). Earlier releases of each line
+//! answer some of these to anybody.
+
+use super::Snapshot;
+use crate::names::MemberName;
+use crate::quorum::has_quorum;
+use crate::record::{Record, Stage};
+use crate::time::Instant;
+
+/// What etcd answers with auth enabled to who is no user.
+const NEEDS_USER: [&str; 3] =
+    ["etcdserver: user name is empty", "etcdserver: permission denied", "etcdserver: invalid auth token"];
+
+/// A cluster whose auth refuses the operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptOutByAuth {
+    /// The voters that refuse its calls. That is an answer of a living member.
+    pub refuse: usize,
+    /// The voters whose Pods are ready: the agent's probe takes such a refusal for an answer, too.
+    pub ready: usize,
+    /// The voters there are.
+    pub voters: usize,
+    /// Whether the operator has a client certificate.
+    pub tls: bool,
+    /// In etcd's words.
+    pub why: String,
+}
+
+impl Snapshot {
+    /// Whether auth refuses the operator, so that it has no member list. Then it knows nothing of a quorum, and a lost one is not to be told.
+    /// Where fewer than a quorum of the voters refuse, the others are what is missing.
+    pub fn kept_out_by_auth(&self, record: &Record, now: Instant) -> Option<KeptOutByAuth> {
+        if self.list(now).is_some() {
+            return None;
+        }
+        let counts = |stage| matches!(stage, Stage::Voter | Stage::Leaving(_));
+        let voters = record.members.iter().filter(|(_, member)| counts(member.stage) && member.id.is_some());
+        let voters: Vec<&MemberName> = voters.map(|(name, _)| name).collect();
+        let refusals = || voters.iter().filter_map(|voter| self.auth_refusal(voter));
+        let by_list = self.etcd.list_failure.as_deref().filter(|why| needs_user(why));
+        // Older releases answer Status, and refuse the list alone.
+        let answers = voters.iter().filter(|voter| self.status_of(voter, now).is_some()).count();
+        let refuse = refusals().count() + by_list.map_or(0, |_| answers);
+        let why = refusals().next().or(by_list)?.to_owned();
+        let is_ready = |voter: &&&MemberName| {
+            self.pods.get(**voter).is_some_and(|pod| pod.ready && !pod.terminating && pod.read_only.is_none())
+        };
+        let ready = voters.iter().filter(is_ready).count();
+        let tls = record.target.as_ref().is_some_and(|target| target.tls);
+        has_quorum(refuse, voters.len()).then_some(KeptOutByAuth {
+            refuse,
+            ready,
+            voters: voters.len(),
+            tls,
+            why,
+        })
+    }
+
+    /// Whether a member answers that its auth refuses the operator.
+    pub fn refuses_by_auth(&self, member: &MemberName) -> bool {
+        self.auth_refusal(member).is_some()
+    }
+
+    /// What a member answered, if its auth refuses the operator.
+    fn auth_refusal(&self, member: &MemberName) -> Option<&str> {
+        let reply = self.etcd.answers.get(member)?.reply.as_ref().err()?;
+        needs_user(reply).then_some(reply)
+    }
+}
+
+/// Whether etcd refuses, in these words, who is no user of it.
+pub fn needs_user(why: &str) -> bool {
+    NEEDS_USER.iter().any(|text| why.contains(text))
+}

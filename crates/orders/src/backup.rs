@@ -1,0 +1,27 @@
+//! What is next for an EtcdBackup.
+//!
+//! - [`decide()`]: from its creation until it has ended; `ending`: while it is being deleted
+//! - [`blocker`]: one backup of a cluster at a time; [`removals`]: one removal from a store at a time
+//! - [`Bound`]: so many backups at a time over all clusters
+//! - [`learned()`]: what others of the same etcd have found out about its store
+//! - [`refusing`]: whose etcd endpoints are; [`owner_of_claim`]: whose volume a destination is
+
+mod bound;
+mod decide;
+mod ending;
+mod learned;
+mod queue;
+mod reach;
+#[cfg(test)]
+mod tests;
+
+pub use bound::{Bound, Place, waits_for_place};
+pub use decide::{
+    Act, Decision, Seen, User, decide, has_finalizer, has_started, is_in_queue, is_of, is_of_attempt, runs,
+    state,
+};
+pub use ending::{abandoned, is_of_namespace_in_deletion, removal_held, removal_refused, way_out};
+pub use learned::{Learned, learned};
+pub(crate) use queue::is_stuck;
+pub use queue::{RemovalQueue, blocker, removals};
+pub use reach::{owner_of_claim, refusing};

@@ -1,0 +1,23 @@
+//! Decisions about backups, their schedules and restores: what is next, as pure functions of what was observed and the time. No I/O, no
+//! clock, no async. The controllers of the operator watch, ask, and send; they decide nothing.
+//!
+//! - [`backup`]: an EtcdBackup, from its place in the queue to the end of its object
+//! - [`schedule`]: an EtcdBackupSchedule: its times, retention, restore tests, what it says about its backups
+//! - [`restore`]: an EtcdRestore: whether its snapshot can be read, and how far its EtcdCluster is with it
+//! - [`latest`]: the newest backup of a store, for an EtcdCluster and an EtcdRestore
+//! - [`gate`]: the one place that refuses a deletion
+//! - [`outcome()`]: what a Job has come to
+//! - [`set`]: one condition of a status
+
+pub mod backup;
+mod conditions;
+pub mod gate;
+pub mod latest;
+mod outcome;
+mod ready;
+pub mod restore;
+pub mod schedule;
+mod time;
+
+pub use conditions::{ConditionValue, set};
+pub use outcome::{JobOutcome, outcome};

@@ -1,0 +1,309 @@
+//! `Ready` and `Stalled` in each state, and the statuses that other programs judge (`quorate-manifests` has those of an EtcdCluster).
+
+use std::fs;
+use std::path::Path;
+
+use k8s_openapi::serde::Serialize;
+use quorate_api::backup::{BackupPhase, EtcdBackupStatus};
+use quorate_api::{EtcdCluster, crd};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::backup::{self, state};
+use crate::{restore, schedule};
+
+const NOW: Instant = Instant(1_800_000_000_000);
+const SHA256: &str = "5555555555555555555555555555555555555555555555555555555555555555";
+
+/// What tools see of an object, with a name for the situation.
+type Case = (&'static str, Value, [&'static str; 3]);
+
+#[expect(clippy::needless_pass_by_value, reason = "a literal of the test")]
+fn object(kind: &str, spec: Value, status: Value) -> Value {
+    json!({
+        "apiVersion": "operator.etcd.io/v1alpha1", "kind": kind,
+        "metadata": {"name": "one", "namespace": "default", "uid": "u1", "generation": 1, "creationTimestamp": "2027-01-15T08:00:00Z"},
+        "spec": spec,
+        "status": status,
+    })
+}
+
+fn with(mut object: Value, status: &impl Serialize) -> Value {
+    object["status"] = json!(status);
+    object
+}
+
+/// As the API server fills it in.
+fn unseen(kind: &str) -> Value {
+    let schema = crd(kind).unwrap().spec.versions.remove(0).schema.unwrap().open_api_v3_schema.unwrap();
+    schema.properties.unwrap()["status"].default.clone().unwrap().0
+}
+
+fn backups() -> Vec<Case> {
+    let destination = json!({"s3": {"bucket": "b"}});
+    let new = object(
+        "EtcdBackup",
+        json!({"source": {"cluster": "demo"}, "destination": destination}),
+        unseen("EtcdBackup"),
+    );
+    let of = |phase, holds, reason, text: &str| -> EtcdBackupStatus {
+        let backup: EtcdBackup = serde_json::from_value(new.clone()).unwrap();
+        let status = backup.status.clone().unwrap_or_default();
+        state(backup::Seen::only(&backup, NOW), status, phase, holds, &Explanation::new(reason, text))
+    };
+    let complete = of(
+        BackupPhase::Complete,
+        BackupCondition::Complete,
+        Reason::BackupComplete,
+        "s3://b/demo/one is in the store, and was read back",
+    );
+    // The controller of schedules writes what a look has found, and the backup's own one follows.
+    let mut gone = complete.clone();
+    let lost = Explanation::new(Reason::GoneFromStore, "s3://b/demo/one is not there any more");
+    set(&mut gone.conditions, "InStore", ConditionValue::False, &lost, Some(1), NOW);
+    let found: EtcdBackup = serde_json::from_value(with(new.clone(), &gone)).unwrap();
+    let gone = backup::decide(backup::Seen::only(&found, NOW)).status;
+    let mut deleted = with(
+        new.clone(),
+        &of(
+            BackupPhase::Deleting,
+            BackupCondition::Failed,
+            Reason::StoreForbidden,
+            "its object cannot be removed: the store refuses the credentials",
+        ),
+    );
+    deleted["metadata"]["deletionTimestamp"] = json!("2027-01-15T09:00:00Z");
+    vec![
+        ("etcdbackup-unseen", new.clone(), ["Unknown", "Pending", ""]),
+        (
+            "etcdbackup-pending",
+            with(
+                new.clone(),
+                &of(
+                    BackupPhase::Pending,
+                    BackupCondition::Pending,
+                    Reason::BackupQueued,
+                    "EtcdBackup other comes first",
+                ),
+            ),
+            ["False", "BackupQueued", "False"],
+        ),
+        (
+            "etcdbackup-running",
+            with(
+                new.clone(),
+                &of(
+                    BackupPhase::Running,
+                    BackupCondition::Running,
+                    Reason::BackupRunning,
+                    "Job backup-u1-1 takes it, attempt 1",
+                ),
+            ),
+            ["False", "BackupRunning", "False"],
+        ),
+        ("etcdbackup-complete", with(new.clone(), &complete), ["True", "BackupComplete", "False"]),
+        (
+            "etcdbackup-failed",
+            with(
+                new.clone(),
+                &of(
+                    BackupPhase::Failed,
+                    BackupCondition::Failed,
+                    Reason::StoreForbidden,
+                    "the store refuses the credentials",
+                ),
+            ),
+            ["False", "StoreForbidden", "True"],
+        ),
+        ("etcdbackup-gone-from-store", with(new, &gone), ["False", "GoneFromStore", "True"]),
+        ("etcdbackup-not-removed", deleted, ["False", "StoreForbidden", "True"]),
+    ]
+}
+
+fn schedules() -> Vec<Case> {
+    let case = |name, change: Value, before: Value, expected| {
+        let mut spec = json!({
+            "schedule": "0 0 * * *",
+            "backupTemplate": {"spec": {"source": {"cluster": "demo"}, "destination": {"s3": {"bucket": "b"}}}},
+        });
+        for (field, value) in change.as_object().unwrap() {
+            spec[field] = value.clone();
+        }
+        let new = object("EtcdBackupSchedule", spec, before);
+        let parsed: EtcdBackupSchedule = serde_json::from_value(new.clone()).unwrap();
+        let seen = schedule::Seen { schedule: &parsed, backups: &[], jobs: &[], clock: None, now: NOW };
+        (name, with(new, &schedule::decide(seen).status), expected)
+    };
+    let unseen = object(
+        "EtcdBackupSchedule",
+        case("", json!({}), Value::Null, [""; 3]).1["spec"].clone(),
+        unseen("EtcdBackupSchedule"),
+    );
+    vec![
+        ("etcdbackupschedule-unseen", unseen, ["Unknown", "Pending", ""]),
+        case("etcdbackupschedule-new", json!({}), Value::Null, ["True", "NoBackupYet", "False"]),
+        case(
+            "etcdbackupschedule-healthy",
+            json!({}),
+            json!({"lastSuccess": "2027-01-15T00:01:00Z"}),
+            ["True", "BackupsHealthy", "False"],
+        ),
+        case(
+            "etcdbackupschedule-suspended",
+            json!({"suspend": true}),
+            Value::Null,
+            ["True", "Suspended", "False"],
+        ),
+        case(
+            "etcdbackupschedule-failing",
+            json!({}),
+            json!({"consecutiveFailures": 2, "lastFailure": "2027-01-15T00:00:00Z"}),
+            ["False", "BackupFailing", "False"],
+        ),
+        case(
+            "etcdbackupschedule-unreadable",
+            json!({"schedule": "0 0 30 2 *"}),
+            Value::Null,
+            ["False", "ScheduleInvalid", "True"],
+        ),
+    ]
+}
+
+fn restores() -> Vec<Case> {
+    let spec = json!({"clusterName": "demo", "clusterID": "a1", "snapshot": {"bumpRevision": 1000, "source": {
+        "destination": {"s3": {"bucket": "b"}}, "key": "k", "sha256": SHA256,
+    }}});
+    let by = json!({"etcdRestore": {"name": "one", "uid": "u1"}});
+    let snapshot = json!({
+        "source": {"destination": {"s3": {"bucket": "b"}}, "key": "k", "sha256": SHA256}, "bumpRevision": 1000, "revision": 7,
+    });
+    let case = |name, cluster: Value, expected| {
+        let new = object("EtcdRestore", spec.clone(), unseen("EtcdRestore"));
+        let parsed: EtcdRestore = serde_json::from_value(new.clone()).unwrap();
+        let mut cluster = object("EtcdCluster", json!({"size": 3, "version": "3.6.16"}), cluster);
+        cluster["metadata"]["creationTimestamp"] = json!("2027-01-01T08:00:00Z");
+        let cluster: EtcdCluster = serde_json::from_value(cluster).unwrap();
+        let status = restore::decide(restore::Seen {
+            restore: &parsed,
+            cluster: Some(&cluster),
+            backup: None,
+            backups: &[],
+            jobs: &[],
+            now: NOW,
+            clock_differs: false,
+        });
+        (name, with(new, &status.status), expected)
+    };
+    let present = json!({"number": 1, "firstOrdinal": 3, "orderedBy": by, "replacedClusterID": "a1"});
+    let available = json!([{"type": "Available", "status": "True", "reason": "Available", "message": "",
+        "lastTransitionTime": "2027-01-15T00:00:00Z"}]);
+    vec![
+        (
+            "etcdrestore-unseen",
+            object("EtcdRestore", spec.clone(), unseen("EtcdRestore")),
+            ["Unknown", "Pending", ""],
+        ),
+        case("etcdrestore-pending", json!({"clusterID": "a1"}), ["False", "OrderPending", "False"]),
+        case(
+            "etcdrestore-running",
+            json!({"clusterID": "a1", "replacing": {
+                "orderedBy": by, "clusterID": "a1", "restore": snapshot, "since": "2027-01-15T00:00:00.000000Z",
+            }}),
+            ["False", "RestoringInPlace", "False"],
+        ),
+        case(
+            "etcdrestore-complete",
+            json!({"clusterID": "b2", "incarnation": present, "bootstrap": {"attempt": 2, "restore": snapshot}, "conditions": available}),
+            ["True", "RestoredInPlace", "False"],
+        ),
+        case("etcdrestore-failed", json!({"clusterID": "b2"}), ["False", "ClusterIDMismatch", "True"]),
+    ]
+}
+
+fn cases() -> Vec<Case> {
+    backups().into_iter().chain(schedules()).chain(restores()).collect()
+}
+
+#[test]
+fn ready_and_stalled_sum_up_each_state() {
+    let mut wrong = Vec::new();
+    for (name, object, expected) in cases() {
+        let conditions = object["status"]["conditions"].as_array().unwrap();
+        let find = |type_: &str| conditions.iter().find(|one| one["type"] == type_).unwrap_or(&Value::Null);
+        let (ready, stalled) = (find("Ready"), find("Stalled"));
+        let found =
+            [&ready["status"], &ready["reason"], &stalled["status"]].map(|one| one.as_str().unwrap_or(""));
+        if found != expected {
+            wrong.push(format!("{name}: {ready} {stalled}"));
+        }
+        if !name.ends_with("-unseen") {
+            assert_eq!(object["status"]["observedGeneration"], 1, "{name}");
+            assert!(conditions.iter().all(|one| one["observedGeneration"] == 1), "{name}: {conditions:?}");
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_ended_under_an_older_operator_gets_both_conditions_once() {
+    for (name, object, expected) in cases() {
+        let mut old = object.clone();
+        old["status"].as_object_mut().unwrap().remove("observedGeneration");
+        old["status"]["conditions"]
+            .as_array_mut()
+            .unwrap()
+            .retain(|one| one["type"] != "Ready" && one["type"] != "Stalled");
+        let status = |object: &Value| -> Option<Value> {
+            let object = object.clone();
+            Some(match name.split('-').next()? {
+                "etcdbackup" => {
+                    let parsed: EtcdBackup = serde_json::from_value(object).ok()?;
+                    json!(backup::decide(backup::Seen::only(&parsed, NOW)).status)
+                }
+                "etcdrestore" => {
+                    let restore: EtcdRestore = serde_json::from_value(object).ok()?;
+                    let seen = restore::Seen {
+                        restore: &restore,
+                        cluster: None,
+                        backup: None,
+                        backups: &[],
+                        jobs: &[],
+                        now: NOW,
+                        clock_differs: false,
+                    };
+                    json!(restore::decide(seen).status)
+                }
+                _ => return None,
+            })
+        };
+        let ended = matches!(old["status"]["phase"].as_str(), Some("Complete" | "Failed"));
+        let Some(once) = status(&old).filter(|_| ended) else { continue };
+        let ready = once["conditions"].as_array().unwrap().iter().find(|one| one["type"] == "Ready").unwrap();
+        assert_eq!(
+            (&ready["status"], &ready["reason"]),
+            (&json!(expected[0]), &json!(expected[1])),
+            "{name}"
+        );
+        assert_eq!(status(&with(old, &once)), Some(once), "{name}: nothing is written twice");
+    }
+}
+
+/// The other part of them comes from `quorate-manifests`.
+#[test]
+fn the_statuses_that_other_programs_judge_are_those_of_this_operator() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testing/scenarios/statuses");
+    for (name, mut object, _) in cases() {
+        for field in ["uid", "creationTimestamp"] {
+            object["metadata"].as_object_mut().unwrap().remove(field);
+        }
+        let shown = ["observedGeneration", "phase", "conditions"];
+        object["status"].as_object_mut().unwrap().retain(|field, _| shown.contains(&field.as_str()));
+        let text = format!("{}\n", serde_json::to_string_pretty(&object).unwrap());
+        let file = folder.join(format!("{name}.json"));
+        if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
+            fs::write(&file, &text).unwrap();
+        }
+        let file = fs::read_to_string(&file).unwrap_or_default();
+        assert!(file == text, "{name}: run it with INSTA_UPDATE=always and read the difference. Now: {text}");
+    }
+}

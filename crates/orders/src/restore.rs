@@ -1,0 +1,21 @@
+//! What is next for an EtcdRestore.
+//!
+//! - [`decide()`]: what its status says
+//! - `age`: how old the snapshot is
+//! - `backups`: which EtcdBackups come first
+//! - `before`: the EtcdBackup of the data that are given up
+//! - `newest`: which backup is the newest, where that is ordered
+//! - `reading`: whether its snapshot can be read
+
+mod age;
+mod backups;
+mod before;
+mod decide;
+mod newest;
+mod reading;
+#[cfg(test)]
+mod tests;
+
+pub use before::{backup_not_stored, backup_refused};
+pub use decide::{Decision, Event, Seen, decide, has_ended};
+pub use reading::{NextAct, refused};

@@ -1,0 +1,183 @@
+//! What the status of an EtcdBackupSchedule says about its backups.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube_core::ResourceExt as _;
+use quorate_api::backup::{BackupCondition, BackupPhase};
+use quorate_api::schedule::{EtcdBackupScheduleStatus, FailedTest, ScheduleCondition};
+use quorate_api::{EtcdBackup, Explanation, Reason, keys};
+
+use super::decide::{Seen, at, cluster_id, complete, good_here, in_phase, is_to_come, phase};
+use super::{look, order};
+use crate::conditions::{ConditionValue, set};
+use crate::ready;
+use crate::time::timestamp;
+
+/// The status, with the figures as they are now.
+pub(crate) fn figures(seen: Seen<'_>) -> EtcdBackupScheduleStatus {
+    let mut status = seen.schedule.status.clone().unwrap_or_default();
+    status.observed_generation = seen.schedule.metadata.generation;
+    let good = good_here(&seen);
+    let finished = |backup: &EtcdBackup| backup.status.as_ref()?.result.as_ref()?.finished.clone();
+    let newest = good.first().and_then(|(_, backup)| finished(backup));
+    let complete = complete(&seen);
+    let is_last = |backup: &EtcdBackup| look::is_gone(backup) && finished(backup) == status.last_success;
+    if complete.iter().any(|(_, backup)| is_last(backup)) {
+        // It does not count any more.
+        status.last_success = None;
+    }
+    status.last_success = status.last_success.max(newest);
+    status.active = seen
+        .backups
+        .iter()
+        .filter(|backup| match phase(backup) {
+            BackupPhase::Pending | BackupPhase::Running => backup.metadata.deletion_timestamp.is_none(),
+            BackupPhase::Complete | BackupPhase::Failed | BackupPhase::Deleting => false,
+        })
+        .map(|backup| backup.name_any())
+        .collect();
+    status.active.sort();
+    let going = seen.backups.iter().filter(|backup| backup.metadata.deletion_timestamp.is_some());
+    status.deleting = u32::try_from(going.count()).unwrap_or(u32::MAX);
+    // Of an etcd cluster without backups nothing is left to be kept.
+    let is_of =
+        |failed: &FailedTest| complete.iter().any(|(_, backup)| cluster_id(backup) == failed.cluster_id);
+    status.failed_tests.retain(is_of);
+    count_failures(seen, &mut status);
+    status
+}
+
+/// Failures since the last good backup. Each counts once, also when retention has deleted it.
+fn count_failures(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus) {
+    let newest_good = good_here(&seen).first().map(|(at, _)| *at);
+    // One of a clock that was ahead would hide those that come until then.
+    let counted = status.last_failure.as_ref().map(at).filter(|at| !is_to_come(*at, seen.now));
+    if newest_good > counted {
+        status.consecutive_failures = 0;
+    }
+    let failed = in_phase(&seen, BackupPhase::Failed);
+    let since = newest_good.max(counted);
+    let fresh = failed.iter().filter(|(at, _)| Some(*at) > since).count();
+    status.consecutive_failures =
+        status.consecutive_failures.saturating_add(u32::try_from(fresh).unwrap_or(u32::MAX));
+    if let Some((newest, _)) = failed.first().filter(|(at, _)| Some(*at) > counted) {
+        status.last_failure = Some(Time(timestamp(*newest)));
+    }
+}
+
+/// The condition Ready. `held_up`: the next time has come while a backup is still active.
+pub(crate) fn ready(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, held_up: bool) {
+    let Seen { schedule, now, .. } = seen;
+    let failed = status.consecutive_failures;
+    let not_begun = seen.backups.iter().find(|backup| held_up && has_not_begun(backup));
+    let (is, why) = if schedule.spec.suspend {
+        let text = "spec.suspend is true: no backup is begun, and none is deleted";
+        (ConditionValue::True, Explanation::new(Reason::Suspended, text))
+    } else if let Some(why) = look::newest_is_gone(seen) {
+        (ConditionValue::False, why)
+    } else if let Some(backup) = not_begun {
+        let text =
+            format!("the next backup is due, and the one before has not begun. {}", words(backup, "Pending"));
+        (ConditionValue::False, Explanation::new(Reason::BackupMissed, text.trim_end()))
+    } else if failed > 0 {
+        let newest = in_phase(&seen, BackupPhase::Failed).first().map(|(_, backup)| words(backup, "Failed"));
+        let text = format!("{failed} backups failed since the last good one. {}", newest.unwrap_or_default());
+        (ConditionValue::False, Explanation::new(Reason::BackupFailing, text.trim_end()))
+    } else if let Some(backup) = waiting_for_place(seen, status) {
+        let text = format!(
+            "EtcdBackup {} waits for its place, or has waited for it and runs now: more backups are due over all clusters than run at a \
+             time. If that lasts, a higher --max-backups-running of the operator, or spec.spread in the schedules",
+            backup.name_any()
+        );
+        (ConditionValue::True, Explanation::new(Reason::BackupLimitReached, text))
+    } else if status.last_success.is_none() {
+        // What is applied together with it must not wait for the first night.
+        (ConditionValue::True, Explanation::new(Reason::NoBackupYet, "no backup has ended yet"))
+    } else {
+        (ConditionValue::True, Explanation::new(Reason::BackupsHealthy, "the last backup is in the store"))
+    };
+    // Without the difference: it changes, and the message would be written each time.
+    let held = [
+        schedule.spec.retention.is_some().then(|| "No good backup is deleted by spec.retention".to_owned()),
+        order::waits(seen, status).then(|| format!("The backup by {} waits", keys::BACKUP_NOW)),
+    ];
+    let held: Vec<String> = held.into_iter().flatten().collect();
+    let why = if seen.clock.is_some() && !held.is_empty() && !schedule.spec.suspend {
+        let text = format!(
+            "{}. {} meanwhile: the operator's clock differs from the API server's. Set the wrong one: compare date -u on their nodes, and \
+             check NTP there",
+            why.message().trim_end_matches('.'),
+            held.join(". ")
+        );
+        Explanation::new(why.reason(), text)
+    } else {
+        why
+    };
+    let why = if schedule.spec.backup_template.spec.without_quorum {
+        let text = format!(
+            "{}. spec.backupTemplate.spec.withoutQuorum is true, and counts for nothing: backups of a schedule wait for the quorum. Remove it",
+            why.message().trim_end_matches('.')
+        );
+        Explanation::new(why.reason(), text)
+    } else {
+        why
+    };
+    set(
+        &mut status.conditions,
+        ScheduleCondition::Ready.as_str(),
+        is,
+        &why,
+        schedule.metadata.generation,
+        now,
+    );
+    ready::schedule(schedule, status, now);
+}
+
+/// The condition Ready, where no backup can be begun.
+pub fn not_ready(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, why: &Explanation) {
+    let Seen { schedule, now, .. } = seen;
+    set(
+        &mut status.conditions,
+        ScheduleCondition::Ready.as_str(),
+        ConditionValue::False,
+        why,
+        schedule.metadata.generation,
+        now,
+    );
+    ready::schedule(schedule, status, now);
+}
+
+/// The backup that waits for its place in the bound over all clusters, or that runs after it has waited for that.
+fn waiting_for_place<'a>(seen: Seen<'a>, status: &EtcdBackupScheduleStatus) -> Option<&'a EtcdBackup> {
+    let reason = Reason::BackupLimitReached.as_str();
+    let says = |conditions: &[Condition], type_: &str| {
+        conditions.iter().any(|one| one.type_ == type_ && one.status != "False" && one.reason == reason)
+    };
+    let has_waited = says(&status.conditions, ScheduleCondition::Ready.as_str());
+    let mut backups = seen.backups.iter().copied();
+    backups.find(|backup| {
+        let conditions =
+            backup.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        backup.metadata.deletion_timestamp.is_none()
+            && match phase(backup) {
+                BackupPhase::Pending => says(conditions, BackupCondition::Pending.as_str()),
+                BackupPhase::Running => has_waited,
+                BackupPhase::Complete | BackupPhase::Failed | BackupPhase::Deleting => false,
+            }
+    })
+}
+
+/// Whether a backup waits for its first attempt.
+fn has_not_begun(backup: &EtcdBackup) -> bool {
+    phase(backup) == BackupPhase::Pending
+        && backup.metadata.deletion_timestamp.is_none()
+        && backup.status.as_ref().is_none_or(|status| status.started.is_none())
+}
+
+/// What the condition of a backup says that holds.
+fn words(backup: &EtcdBackup, type_: &str) -> String {
+    let mut conditions = backup.status.iter().flat_map(|status| &status.conditions);
+    let holds = conditions.find(|condition| condition.type_ == type_ && condition.status == "True");
+    holds.map_or_else(String::new, |holds| {
+        format!("EtcdBackup {}: {}: {}", backup.name_any(), holds.reason, holds.message)
+    })
+}

@@ -1,0 +1,86 @@
+//! The checks of the gate, taken away one by one: without each, a history of the world violates the property that it is for. Some hold only
+//! against a wrong proposal, since what is due proposes nothing of the kind: there whoever proposes proposes everything.
+
+use quorate_orders::gate::Unsafe;
+use quorate_orders::gate::mutants::without;
+use serde_json::json;
+
+use crate::explore::{explore, keep_last};
+use crate::world::{Departure, Forged, Property, Setup, Which};
+
+/// A check, and the scope in which it is needed.
+struct Needed {
+    check: &'static str,
+    violates: &'static [Property],
+    setup: Setup,
+    may: fn(&Departure) -> bool,
+    departures: u32,
+}
+
+fn needed(
+    check: &'static str,
+    violates: &'static [Property],
+    setup: Setup,
+    departures: u32,
+    may: fn(&Departure) -> bool,
+) -> Needed {
+    Needed { check, violates, setup, may, departures }
+}
+
+fn all() -> Vec<Needed> {
+    use Property::{
+        ClocksAgree, LastGoodStays, NotInUse, NothingLeft, NothingToRemove, OneATime, OnlyItsOwn,
+        RemovedByOrder, RulesHold,
+    };
+    let rogue = || Setup { rogue: true, ..keep_last() };
+    let aged = || Setup { retention: json!({"maxAge": "150m"}), warm: 5, times: 1, ..keep_last() };
+    let kept = || Setup { retention: json!({"keepLast": 5}), ..keep_last() };
+    let retained = || Setup { policy: "Retain", ..keep_last() };
+    let none = |_: &Departure| false;
+    vec![
+        needed("NotOfSchedule", &[OnlyItsOwn], rogue(), 1, |what| {
+            matches!(what, Departure::Forge(Forged::Copy))
+        }),
+        needed("Resting", &[RulesHold], rogue(), 1, |what| matches!(what, Departure::Suspend)),
+        needed("NotEnded", &[NotInUse], rogue(), 0, none),
+        needed("InUse", &[NotInUse], keep_last(), 1, |what| matches!(what, Departure::Need(_))),
+        needed("LastGood", &[LastGoodStays], rogue(), 0, none),
+        needed("KeeperNotThere", &[LastGoodStays], keep_last(), 1, |what| {
+            matches!(what, Departure::Delete(_))
+        }),
+        needed("KeeperNotSeen", &[LastGoodStays], kept(), 2, |what| {
+            matches!(what, Departure::Vanish(Which::Newest) | Departure::Keep(1))
+        }),
+        needed("ClockDiffers", &[ClocksAgree], keep_last(), 1, |what| matches!(what, Departure::Clock(..))),
+        needed("CountedYounger", &[OneATime], aged(), 1, |what| matches!(what, Departure::Clock(..))),
+        needed("NotDeleted", &[RemovedByOrder], rogue(), 0, none),
+        needed("Retained", &[RemovedByOrder], retained(), 1, |what| matches!(what, Departure::Delete(_))),
+        needed("NotBegun", &[NothingToRemove], keep_last(), 1, |what| matches!(what, Departure::Delete(_))),
+        needed("StillWritten", &[NothingLeft], keep_last(), 2, |what| {
+            matches!(what, Departure::Delete(Which::Last) | Departure::PodWrites)
+        }),
+        needed("StillNeeded", &[NotInUse], keep_last(), 2, |what| {
+            matches!(what, Departure::Delete(Which::Newest) | Departure::Need(Which::Newest))
+        }),
+    ]
+}
+
+#[test]
+fn every_check_of_the_gate_is_needed_by_a_history_and_with_it_there_is_none() {
+    let all = all();
+    for check in Unsafe::NAMES {
+        assert!(all.iter().any(|needed| needed.check == *check), "no history needs {check}");
+    }
+    for Needed { check, violates, setup, may, departures } in all {
+        let explored = |setup: &Setup| explore(setup, departures, may, 400_000);
+        // Those with one departure are part of what is explored with all departures.
+        if departures > 1
+            && let Err(found) = explored(&setup)
+        {
+            panic!("with {check}: {}", found.story(&setup));
+        }
+        let found = without(check, || explored(&setup)).expect_err(check);
+        println!("without {check}: {:?} by {:?}", found.violation, found.departures);
+        assert!(violates.contains(&found.violation.0), "without {check}: {}", found.story(&setup));
+    }
+}

@@ -1,0 +1,121 @@
+//! Before a restore in place stops the old members, the API server is asked whether it would admit new ones: the claim and the Pod of the first
+//! one are sent as a dry run. What it refuses then, it would refuse when no member runs any more.
+
+use std::sync::Arc;
+
+use quorate_manifests::request::request;
+use quorate_manifests::{Context, Defaults, Kind, Request, Write};
+use quorate_model::effect::Rehearsal;
+use quorate_model::incarnation::{Admission, Admitted, Order};
+use quorate_model::priority::NoPriorityClass;
+use quorate_model::{Instant, Plan, Record, Snapshot};
+
+use super::observe::Observed;
+use super::parsed;
+use crate::command::Task;
+use crate::reply::WriteError;
+
+/// What is asked, and what was answered so far.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    order: Order,
+    claim: Admitted,
+    /// Of the Pod as it would be created first, and as it would be created if that is refused. One that is admitted is enough.
+    pods: Vec<Admitted>,
+}
+
+impl Observed {
+    /// What the API server is asked before the plan is made once more.
+    pub(super) fn rehearse(
+        &self,
+        plan: &Plan,
+        defaults: &Arc<Defaults>,
+        now: Instant,
+    ) -> Option<(Asked, Vec<Task>)> {
+        let Rehearsal { order, record, effects } = plan.rehearsal.as_deref()?;
+        let cluster = parsed(&self.cluster)?;
+        let seen = self.view.objects(cluster, self.conflicts.clone());
+        let of_record = |record: &Record| {
+            let context = Context { cluster, seen: &seen, snapshot: &self.snapshot, record, defaults, now };
+            let requests = effects.iter().map(|effect| request(effect, &context));
+            requests.filter_map(written).collect::<Vec<Write>>()
+        };
+        let mut writes = of_record(record);
+        // A Pod that is refused for the operator's PriorityClass, or for its image volume, is created without it.
+        let refused = "it may be refused".to_owned();
+        let class = defaults.priority_class.clone();
+        let mut without = record.clone();
+        without.no_image_volume.get_or_insert_with(|| refused.clone());
+        if let Some(class) = class {
+            without.no_priority_class.get_or_insert(NoPriorityClass { class, why: refused });
+        }
+        for write in of_record(&without) {
+            if !writes.contains(&write) {
+                writes.push(write);
+            }
+        }
+        let asked = Asked { order: order.clone(), claim: Admitted::Yes, pods: Vec::new() };
+        Some((asked, writes.into_iter().map(Task::DryRun).collect()))
+    }
+}
+
+impl Asked {
+    /// Takes an answer.
+    pub(super) fn answered(&mut self, write: &Write, admitted: Result<(), WriteError>) {
+        let outcome = outcome(write, admitted);
+        if write.kind == Kind::Pod {
+            self.pods.push(outcome);
+        } else {
+            self.claim = outcome;
+        }
+    }
+
+    /// Puts what was answered into the order.
+    pub(super) fn add_to(self, snapshot: &mut Snapshot, now: Instant) {
+        let Self { order, claim, mut pods } = self;
+        let pod = match pods.iter().position(|pod| *pod == Admitted::Yes) {
+            Some(_) => Admitted::Yes,
+            None if pods.is_empty() => Admitted::Unknown("no answer".to_owned()),
+            None => pods.remove(0),
+        };
+        let outcome = match claim {
+            Admitted::Yes => pod,
+            Admitted::No(_) | Admitted::Unknown(_) => claim,
+        };
+        if let Some(asked) = snapshot.orders.iter_mut().find(|asked| asked.order == order) {
+            asked.admission = Some(Admission { at: now, outcome });
+        }
+    }
+}
+
+fn written(request: Request) -> Option<Write> {
+    match request {
+        Request::Write(write) => Some(write),
+        Request::Certificate(_) | Request::Backup(_) => None,
+    }
+}
+
+fn outcome(write: &Write, admitted: Result<(), WriteError>) -> Admitted {
+    match admitted {
+        // A late call of before: the next look sees it.
+        Ok(()) | Err(WriteError::Exists) => Admitted::Yes,
+        Err(WriteError::Invalid(why) | WriteError::Forbidden(why)) => {
+            // The old Pods are gone when the new ones come, and leave their room. A claim stays.
+            let has_room_then = write.kind == Kind::Pod && why.contains("exceeded quota");
+            // A webhook that may not be asked like this is asked for the first time by the real call.
+            if has_room_then || why.contains("does not support dry run") {
+                Admitted::Yes
+            } else {
+                Admitted::No(why)
+            }
+        }
+        Err(
+            error @ (WriteError::NotLeading
+            | WriteError::Outdated
+            | WriteError::Changed(_)
+            | WriteError::Missing(_)
+            | WriteError::Blocked(_)
+            | WriteError::Unknown(_)),
+        ) => Admitted::Unknown(error.to_string()),
+    }
+}
