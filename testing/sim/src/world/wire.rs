@@ -146,10 +146,7 @@ impl World {
             })
         };
         let reply = match &write.act {
-            Act::Create(object) => {
-                let created = self.store.create(&key.resource, &key.namespace, object.clone(), false);
-                if write.kind == Kind::Volume { created.and_then(|_| self.bind(&key)) } else { created }
-            }
+            Act::Create(object) => self.store.create(&key.resource, &key.namespace, object.clone(), false),
             Act::Patch(wish) => merge(Part::Main, wish),
             Act::PatchStatus(wish) => merge(Part::Status, wish),
             Act::Evict { uid } => {
@@ -174,16 +171,18 @@ impl World {
                 }
             }
         };
-        match reply {
+        let is_claim = write.kind == Kind::Volume;
+        match if is_claim { reply.and_then(|_| self.bind(&key)) } else { reply } {
             Ok(object) => Ok(Some(Arc::new(object))),
             Err(error) => Err(WriteError::from_status(error.code, error.reason, error.message)),
         }
     }
 
-    /// A claim is bound at once, to a volume of the size that it asks for.
+    /// A claim is bound at once, to a volume of the size that it asks for, which grows when it asks for more.
     fn bind(&self, key: &ObjectKey) -> Result<Value, ApiError> {
         self.store.modify(key, Part::Status, false, |claim| {
             let mut bound = claim.clone();
+            bound["status"]["phase"] = json!("Bound");
             bound["status"]["capacity"] = claim["spec"]["resources"]["requests"].clone();
             Ok(bound)
         })
