@@ -62,7 +62,7 @@ refusals! {
     KeeperNotSeen,
     /// R23: the operator's clock is not that of the API server.
     ClockDiffers,
-    /// It is younger than `maxAge`, counted in intervals of the schedule: a clock that jumped has made it look old.
+    /// It is younger than `maxAge`, counted in intervals of the schedule or since it was created: a clock that jumped has made it look old.
     CountedYounger,
     /// Nobody deleted the EtcdBackup.
     NotDeleted,
@@ -200,7 +200,9 @@ impl<'a> Judge<'a> {
     /// As [`may_prune`].
     pub fn may_prune(&self, backup: &EtcdBackup, stays: Option<&EtcdBackup>) -> Judged {
         let known = self.keeper(backup);
-        let is_younger = self.young_since.is_none_or(|since| scheduled(backup).is_none_or(|at| at >= since));
+        let is_counted_younger =
+            self.young_since.is_none_or(|since| scheduled(backup).is_none_or(|at| at >= since));
+        let is_younger = is_counted_younger || was_created_later(&self.scene, backup);
         let scene = Scene { used: self.used.as_ref().unwrap_or(self.scene.used), ..self.scene };
         judge(&scene, backup, stays, known, is_younger)
     }
@@ -279,13 +281,28 @@ fn has_result(backup: &EtcdBackup) -> bool {
 /// Since when a backup counts as younger than `maxAge`. Without the times of the schedule nothing can be counted.
 fn young_since(scene: &Scene<'_>) -> Option<Instant> {
     let spec = &scene.schedule.spec;
-    let max_age =
-        spec.retention.as_ref().and_then(|rules| rules.max_age.as_deref()).and_then(duration::seconds);
-    let Some(seconds) = max_age else { return Some(Instant(i64::MAX)) };
-    let limit = i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1000);
+    let Some(limit) = max_age(scene) else { return Some(Instant(i64::MAX)) };
     let times = CronTimes::parse(&spec.schedule, spec.time_zone.as_deref()).ok()?;
     let good = scene.backups.iter().filter(|one| phase(one) == BackupPhase::Complete && is_good(one));
     Some(counted_since(&times, good.filter_map(|one| scheduled(one)).collect(), limit, scene.now))
+}
+
+/// Whether a backup was created long after its time, and less than `maxAge` ago by the API server's clock: its data are younger than its time,
+/// which a clock that was set back has chosen, or an operator that was away. One that was created in the future is judged by its time alone.
+fn was_created_later(scene: &Scene<'_>, backup: &EtcdBackup) -> bool {
+    let created = backup.metadata.creation_timestamp.as_ref().map(|created| created.0.as_millisecond());
+    let (Some(created), Some(due), Some(limit)) = (created, scheduled(backup), max_age(scene)) else {
+        return false;
+    };
+    let is_late = is_to_come(Instant(created), due);
+    is_late && !is_to_come(Instant(created), scene.now) && scene.now.0.saturating_sub(created) < limit
+}
+
+/// `maxAge` in milliseconds.
+fn max_age(scene: &Scene<'_>) -> Option<i64> {
+    let rules = scene.schedule.spec.retention.as_ref()?;
+    let seconds = duration::seconds(rules.max_age.as_deref()?)?;
+    Some(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1000))
 }
 
 /// What the removal of an object from a store is judged against.

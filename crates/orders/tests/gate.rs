@@ -290,6 +290,23 @@ fn o11_a_clock_that_jumped_ahead_makes_one_backup_too_old_and_not_all_of_them() 
 }
 
 #[test]
+fn o11_a_backup_that_was_taken_long_after_its_time_is_as_young_as_its_data() {
+    let mut world = World::new();
+    world.schedule = schedule(json!({"retention": {"maxAge": "150m"}}), json!({}));
+    world.backups = (1..=4).map(|at| taken(hour(at), "Complete")).collect();
+    world.now = Instant(hour(4).0 + 1);
+    let created = |at: Instant| {
+        let mut backup = world.backups[0].clone();
+        backup.metadata.creation_timestamp = serde_json::from_value(text(at)).unwrap();
+        world.judge(&backup)
+    };
+    assert_eq!(created(hour(1)), Ok(()));
+    // The operator's clock was two hours behind.
+    needs(Unsafe::CountedYounger, || created(hour(3)));
+    assert_eq!(created(hour(5000)), Ok(()), "the API server's was ahead, and it is not kept until then");
+}
+
+#[test]
 fn o11_no_backup_goes_for_one_of_clocks_that_were_ahead_which_has_older_data() {
     let mut world = World::new();
     for (backup, revision) in world.backups.iter_mut().zip([1, 9, 5]) {

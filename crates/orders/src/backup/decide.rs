@@ -25,6 +25,9 @@ pub(crate) const FIRST_DELAY: i64 = 30_000;
 /// The longest delay.
 pub(super) const LONGEST_DELAY: i64 = 600_000;
 
+/// How long in milliseconds a view of an EtcdBackup can be older than its Job: what is written is in the cache long before.
+const OLD_VIEW: i64 = 60_000;
+
 /// What is observed of an EtcdBackup.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
@@ -244,8 +247,21 @@ fn after_the_end(seen: Seen<'_>, status: EtcdBackupStatus) -> Decision {
     Decision { status, act, event: None }
 }
 
+/// An attempt is recorded before its Job is created. So a Job of the next one, created a moment ago, says that this EtcdBackup is an old view of
+/// it: its answer is not lost for that. When it is known better: then the view is new, or the status was lost.
+fn known_at(seen: Seen<'_>, status: &EtcdBackupStatus, job: &Job) -> Option<Instant> {
+    let uid = seen.backup.metadata.uid.as_deref().unwrap_or_default();
+    let next = quorate_manifests::job::backup_name(uid, status.attempts.saturating_add(1));
+    let created = job.metadata.creation_timestamp.as_ref()?.0.as_millisecond();
+    let is_new = (0..OLD_VIEW).contains(&seen.now.0.saturating_sub(created));
+    (is_new && job.metadata.name.as_deref() == Some(&next)).then(|| Instant(created + OLD_VIEW))
+}
+
 /// No attempt is under way: the next one begins, or it is waited.
 fn begin(seen: Seen<'_>, mut status: EtcdBackupStatus) -> Decision {
+    if let Some(known) = seen.jobs.iter().find_map(|(job, _)| known_at(seen, &status, job)) {
+        return Decision { status, act: Act::Wait(Some(known)), event: None };
+    }
     // The Job of an attempt that failed is deleted before the next one begins.
     if let Some((job, _)) = seen.jobs.first() {
         let act = Act::DeleteJob(job.metadata.name.clone().unwrap_or_default());

@@ -387,6 +387,19 @@ fn attempts_end_with_retries_and_with_the_deadline() {
 }
 
 #[test]
+fn the_job_of_an_attempt_that_the_view_lacks_is_not_deleted_with_its_answer() {
+    let unseen = backup(json!({}), json!({}), Value::Null);
+    let mut seen = job(JOB);
+    let mut created_ago = |seconds: i64| {
+        seen.metadata.creation_timestamp = serde_json::from_value(json!(at(-seconds))).unwrap();
+        decide(Seen { jobs: &[(&seen, answer("u1"))], ..Seen::only(&unseen, NOW) }).act
+    };
+    assert_eq!(created_ago(10), Act::Wait(Some(Instant(NOW.0 + 50_000))), "an old view");
+    assert_eq!(created_ago(60), Act::DeleteJob(JOB.to_owned()), "a status that was lost");
+    assert_eq!(created_ago(-10), Act::DeleteJob(JOB.to_owned()), "by clocks that differ nothing waits");
+}
+
+#[test]
 fn what_has_ended_keeps_its_finalizer_only_for_an_object_that_goes_with_it() {
     let ended = json!({"phase": "Complete", "attempts": 1, "jobName": JOB});
     let kept = backup(json!({}), json!({}), ended.clone());
