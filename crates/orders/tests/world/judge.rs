@@ -159,6 +159,10 @@ impl World {
                 format!("{name} is deleted, and no newer one of its cluster is good"),
             );
         }
+        // No rule is about those that failed, though a Pod may have written the object all the same.
+        if has_failed {
+            return;
+        }
         let rules = spec.retention.unwrap_or_default();
         // Rules are what is due; the gate has others.
         if let Some(last) = rules.keep_last.filter(|_| !self.setup.rogue) {
