@@ -262,7 +262,7 @@ reasons! {
     /// Members run a version that is known to corrupt data.
     KnownCorruptVersion: EtcdCluster;
     /// A member is being defragmented.
-    Defragmenting: EtcdCluster;
+    Defragmenting: EtcdCluster, EtcdBackup;
     /// A volume has not grown yet to the size that the spec asks for.
     VolumeGrowing: EtcdCluster;
     /// A backup waits for another one of the same cluster.

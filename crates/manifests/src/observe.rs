@@ -152,6 +152,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         allow_downgrade,
         replace_member,
         backup_before: backup_before::unread(cluster),
+        running_backups: BTreeSet::new(),
         defaults: match cluster.spec.updates.operator_defaults {
             OperatorDefaults::Rolling => DefaultsTurn::Now,
             OperatorDefaults::OnNextChange => DefaultsTurn::OnNextChange,

@@ -13,6 +13,7 @@ use crate::names::{ClusterUid, MemberName, Ordinal, Token, Uid};
 use crate::priority::NoPriorityClass;
 use crate::quorum_recovery::{QuorumRecovery, RecoverFrom};
 use crate::restore::Restore;
+use crate::snapshot::DEFRAGMENT_DEADLINE;
 use crate::target::{Medium, Target};
 use crate::time::{Instant, Span};
 use crate::version::{Minor, Version};
@@ -96,6 +97,13 @@ pub struct Defragmenting {
     pub restarts: u32,
     /// When it was ordered.
     pub since: Instant,
+}
+
+impl Defragmenting {
+    /// Whether it may still be under way, as far as time tells: after [`DEFRAGMENT_DEADLINE`] without an answer etcd is restarted.
+    pub fn may_go_on(&self, now: Instant) -> bool {
+        self.since <= now && now - self.since <= DEFRAGMENT_DEADLINE
+    }
 }
 
 /// Learners that did not get in sync in time, one after another. Each used up a name and a volume.

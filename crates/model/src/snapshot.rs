@@ -37,8 +37,8 @@ pub use certificates::{
     Authority, AuthorityLoss, AuthoritySecret, Certificates, LeafCertificate, LeafSecret, Signing,
 };
 pub use database::{
-    DEFRAGMENT_DEADLINE, Database, DefragmentAttempt, Maintenance, SPACE_REGAINED_PERCENT, Threshold, Window,
-    largest_quota, share_of_volume, volume_for_quota,
+    BACKUP_MAY_TAKE, DEFRAGMENT_DEADLINE, Database, DefragmentAttempt, Maintenance, SPACE_REGAINED_PERCENT,
+    Threshold, Window, largest_quota, share_of_volume, volume_for_quota,
 };
 pub use hashes::{COMPARED_WITHIN, Comparison, Hashes, KeysHash};
 pub use quarantine::Quarantine;
@@ -146,6 +146,8 @@ pub struct Snapshot {
     /// The backup that the spec wants: of a cluster that is being deleted before its end, of others before an upgrade to the desired
     /// version.
     pub backup_before: Option<BackupBefore>,
+    /// The EtcdBackups that read a snapshot of a member now, as far as their status tells. Of which member is not known.
+    pub running_backups: BTreeSet<String>,
     /// Whether changes of the operator's own defaults may be committed now.
     pub defaults: DefaultsTurn,
 }
@@ -361,6 +363,8 @@ pub struct Etcd {
     pub unheard_since: BTreeMap<MemberName, Instant>,
     /// The operator compacted the history since the alarm NOSPACE was raised.
     pub compacted: bool,
+    /// Since when this operator observes an alarm NOSPACE. `None` if there is none.
+    pub full_since: Option<Instant>,
     /// The recent defragmentations, in the order in which they were made.
     pub defragmentations: Vec<DefragmentAttempt>,
     /// The last hashes of the members' data, if there was a reason to ask for them.

@@ -22,7 +22,7 @@ use quorate_planner::fleet::Limit;
 use crate::runtime::controller::Controller as _;
 use crate::runtime::fleet::Fleets;
 use crate::runtime::watch::Index;
-use backup::BackupController;
+use backup::{BackupController, ReadBackup};
 use cluster::ClusterController;
 use restore::RestoreController;
 use schedule::{ReadSchedule, ScheduleController};
@@ -45,10 +45,24 @@ pub(crate) fn add_all(fleets: &mut Fleets, registry: &mut Registry, config: Conf
     let runtime = fleets.runtime().clone();
     let shared = Arc::new(defaults.clone());
     let schedules = Index::<ReadSchedule>::default();
-    let clusters =
-        ClusterController::new(&runtime, registry, defaults, transport, max_rolling, schedules.clone());
-    let backups =
-        BackupController::new(&runtime, registry, shared.clone(), clusters.roots().clone(), max_backups);
+    let backups = Index::<ReadBackup>::default();
+    let clusters = ClusterController::new(
+        &runtime,
+        registry,
+        defaults,
+        transport,
+        max_rolling,
+        schedules.clone(),
+        backups.clone(),
+    );
+    let backups = BackupController::new(
+        &runtime,
+        registry,
+        shared.clone(),
+        backups,
+        clusters.roots().clone(),
+        max_backups,
+    );
     let schedules = ScheduleController::new(
         &runtime,
         registry,

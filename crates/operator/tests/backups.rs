@@ -11,12 +11,14 @@ use crate::world::{DieAt, RequestOutcome, Sent, World, plain, settled, story, un
 use anyhow::{Context as _, Result, ensure};
 use http::Method;
 use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::ResourceExt as _;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use quorate_api::job::{Answer, Failure, FailureKind};
 use quorate_api::restore::RestorePhase;
 use quorate_api::{EtcdBackup, EtcdBackupSchedule, EtcdRestore};
-use quorate_model::{CrashPoint, Step};
+use quorate_model::{CrashPoint, Span, Step};
+use quorate_sim::world::faults::Fault;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -251,6 +253,41 @@ async fn backups_of_one_etcd_are_taken_one_after_another() -> Result<()> {
     for name in ["a", "b", "c"] {
         until_backup(&world, name, "Complete").await?;
     }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn o08_a_full_database_waits_for_a_backup_of_its_cluster_that_runs_two_minutes_at_most() -> Result<()> {
+    let world = World::new().await?;
+    let (_members, _operator) = (world.kubelet(), world.operator());
+    world.create_cluster(plain(3)).await?;
+    settled(&world, 3).await?;
+    for name in world.names::<PersistentVolumeClaim>().await? {
+        let room = Patch::Merge(json!({ "status": { "capacity": { "storage": "1Gi" } } }));
+        world.api::<PersistentVolumeClaim>().patch_status(&name, &PatchParams::default(), &room).await?;
+    }
+    // No kubelet runs its Job.
+    create_backup(&world, "slow", json!({ "source": { "cluster": "demo" } })).await?;
+    until("its Job is created", async || {
+        Ok(if world.names::<Job>().await?.is_empty() { Err(String::new()) } else { Ok(()) })
+    })
+    .await?;
+    let full = world.clock.now();
+    ensure!(world.members.strike(&Fault::Alarm("demo-1".to_owned())), "there is no such member");
+    until("the cluster says what it waits for", async || {
+        let said = world.condition("Progressing", "False").await?;
+        let waits = said.as_ref().is_some_and(|(why, text)| {
+            why == "UnsafeChange" && text.starts_with("EtcdBackup slow reads a snapshot")
+        });
+        Ok(if waits { Ok(()) } else { Err(format!("{said:?}")) })
+    })
+    .await?;
+    until("the database has room again", async || {
+        Ok(if world.members.alarms() == 0 { Ok(()) } else { Err("it is full".to_owned()) })
+    })
+    .await?;
+    let took = world.clock.now() - full;
+    ensure!(took >= Span::seconds(120) && took <= Span::seconds(200), "{took:?}");
     Ok(())
 }
 

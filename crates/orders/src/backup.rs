@@ -4,6 +4,7 @@
 //! - [`blocker`]: one backup of a cluster at a time; [`removals`]: one removal from a store at a time
 //! - [`Bound`]: so many backups at a time over all clusters
 //! - [`learned()`]: what others of the same etcd have found out about its store
+//! - [`running()`]: which ones read a snapshot of an EtcdCluster now
 //! - [`refusing`]: whose etcd endpoints are; [`owner_of_claim`]: whose volume a destination is
 
 mod bound;
@@ -12,6 +13,7 @@ mod ending;
 mod learned;
 mod queue;
 mod reach;
+mod running;
 #[cfg(test)]
 mod tests;
 
@@ -25,3 +27,4 @@ pub use learned::{Learned, learned};
 pub(crate) use queue::is_stuck;
 pub use queue::{RemovalQueue, blocker, removals};
 pub use reach::{owner_of_claim, refusing};
+pub use running::running;

@@ -8,7 +8,7 @@ use quorate_model::snapshot::{Threshold, Window};
 use quorate_model::target::PodRevision;
 use quorate_model::{Effect, EtcdCall, Instant, KubeEffect, MemberId, Plan, Span, Step, Waiting};
 use quorate_planner::safety::mutants::without;
-use quorate_planner::safety::{Scene, permits};
+use quorate_planner::safety::{self, Scene, permits};
 
 fn id(world: &World, member: &str) -> MemberId {
     world.members.iter().find(|listed| listed.name == member).unwrap().id
@@ -299,6 +299,70 @@ fn n3_a_volume_without_room_for_the_copy_is_left_alone_and_told() {
         |plan: &Plan| plan.waiting.contains(&Waiting::Unsafe(Unsafe::NoRoomToDefragment(name("demo-1"))));
     assert!(told(&world.plan()));
     without("NoRoomToDefragment", || assert!(!names(&acts(&mut world), "defragment").is_empty()));
+}
+
+fn waits_for(plan: &Plan, backup: &str) -> bool {
+    plan.waiting.contains(&Waiting::Unsafe(Unsafe::BackupRuns(backup.to_owned())))
+}
+
+#[test]
+fn o08_maintenance_waits_for_a_backup_that_reads_a_snapshot_however_long_it_takes() {
+    let mut world = World::running(3);
+    world.seen.maintenance.defrag = Some(Threshold { min_free_percent: 50, min_free_bytes: 1, window: None });
+    full(&mut world, "demo-0", 60, 20);
+    world.seen.running_backups = ["nightly-1".to_owned()].into();
+    assert!(acts(&mut world).is_empty(), "also no leadership is moved for that");
+    assert!(waits_for(&world.plan(), "nightly-1"));
+    world.seen.running_backups.clear();
+    assert_eq!(names(&acts(&mut world), "defragment"), ["demo-0"]);
+}
+
+#[test]
+fn o08_no_plan_may_defragment_a_member_while_a_backup_reads_a_snapshot() {
+    let mut world = World::running(3);
+    world.seen.running_backups = ["nightly-1".to_owned()].into();
+    let judged = |world: &mut World| {
+        world.observe();
+        world.prove();
+        safety::may_begin_defragmentation(&world.seen, &world.seen.record, world.now, &name("demo-1"))
+    };
+    assert_eq!(judged(&mut world), Err(Unsafe::BackupRuns("nightly-1".to_owned())));
+    assert_eq!(without("BackupRuns", || judged(&mut world)), Ok(()), "nothing else refuses it");
+    world.seen.running_backups.clear();
+    assert_eq!(judged(&mut world), Ok(()));
+}
+
+#[test]
+fn o08_a_full_database_waits_two_minutes_at_most_for_backups_that_follow_one_another() {
+    let mut world = all_full(3);
+    world.seen.running_backups = ["nightly-1".to_owned()].into();
+    let began = world.now;
+    while world.now - began < Span::seconds(120) {
+        let plan = world.plan();
+        let is_first = world.now - began < Span::seconds(60);
+        assert!(waits_for(&plan, if is_first { "nightly-1" } else { "nightly-2" }), "{:?}", plan.waiting);
+        let next = world.now + Span::seconds(5);
+        world.carry_out(plan);
+        world.now = next;
+        if world.now - began >= Span::seconds(60) {
+            world.seen.running_backups = ["nightly-2".to_owned()].into();
+        }
+    }
+    // It never ends, and every member gets room.
+    assert_eq!(names(&acts(&mut world), "defragment"), ["demo-1", "demo-2", "demo-0"]);
+    assert!(world.alarms.is_empty());
+}
+
+#[test]
+fn o08_a_wait_that_began_in_the_future_or_at_no_known_time_is_over() {
+    let mut world = all_full(3);
+    world.seen.running_backups = ["nightly-1".to_owned()].into();
+    world.observe();
+    assert_eq!(world.seen.backup_to_wait_for(world.now), Some("nightly-1"));
+    for since in [None, Some(world.now + Span(1))] {
+        world.seen.etcd.full_since = since;
+        assert_eq!(world.seen.backup_to_wait_for(world.now), None, "{since:?}");
+    }
 }
 
 /// The record says that a member is being defragmented, and no reply is known.

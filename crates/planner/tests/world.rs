@@ -15,10 +15,10 @@ use quorate_model::quorum::has_quorum;
 use quorate_model::quorum_recovery::{ReadOnlyAnswer, ReadOnlyOrder, ReadOnlyPod};
 use quorate_model::record::{Loss, QuarantineCause};
 use quorate_model::snapshot::{
-    Alarm, Answer, BackupState, Budget, BudgetPolicy, CLIENTS_LEAVE_WITHIN, COMPARED_WITHIN, CommittedMark,
-    Database, DefaultsTurn, DefragmentAttempt, Etcd, Hashes, KeysHash, List, Listed, Maintenance, Pod,
-    Presence, Proof, Quarantine, ReplacementPolicy, Standstill, StatusReply, TransferAttempt, Unready,
-    Volume,
+    Alarm, AlarmKind, Answer, BackupState, Budget, BudgetPolicy, CLIENTS_LEAVE_WITHIN, COMPARED_WITHIN,
+    CommittedMark, Database, DefaultsTurn, DefragmentAttempt, Etcd, Hashes, KeysHash, List, Listed,
+    Maintenance, Pod, Presence, Proof, Quarantine, ReplacementPolicy, Standstill, StatusReply,
+    TransferAttempt, Unready, Volume,
 };
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
@@ -73,6 +73,7 @@ pub struct World {
     pub databases: BTreeMap<MemberName, Database>,
     /// What the pass remembers: the history was compacted, and the defragmentations.
     pub compacted: bool,
+    full_since: Option<Instant>,
     pub defragmentations: Vec<DefragmentAttempt>,
     /// Whether the reply to a defragmentation arrives.
     pub replies: bool,
@@ -165,6 +166,7 @@ impl World {
                 allow_downgrade: None,
                 replace_member: None,
                 backup_before: None,
+                running_backups: BTreeSet::new(),
                 defaults: DefaultsTurn::Now,
                 maintenance: Maintenance { no_space_remedy: true, defrag: None },
             },
@@ -193,6 +195,7 @@ impl World {
             hashes: None,
             databases: BTreeMap::new(),
             compacted: false,
+            full_since: None,
             defragmentations: Vec::new(),
             replies: true,
             committed: 100,
@@ -411,10 +414,13 @@ impl World {
             .as_ref()
             .and_then(|leader| self.members.iter().find(|member| self.is(leader, member)));
         let (leader_id, cluster_id) = (leader_id.map(|member| member.id), self.cluster_id);
+        let is_full = self.alarms.iter().any(|alarm| alarm.kind == AlarmKind::NoSpace);
+        self.full_since = is_full.then(|| self.full_since.map_or(self.now, |since| since.min(self.now)));
         self.seen.etcd = Etcd {
             proved_at: self.proved_at,
             transfers: self.transfers.clone(),
             compacted: self.compacted,
+            full_since: self.full_since,
             defragmentations: self.defragmentations.clone(),
             ..Etcd::default()
         };

@@ -49,6 +49,8 @@ pub struct Memory {
     pub(crate) clock_differs: Option<ClockDifference>,
     /// What the EtcdBackupSchedules of the cluster say about its backups.
     pub(crate) backups: Option<BackupHealth>,
+    /// The EtcdBackups that read a snapshot of a member.
+    pub(crate) running_backups: BTreeSet<String>,
     clusters: WriteCache<ReadCluster>,
     pods: WriteCache<Pod>,
     volumes: WriteCache<PersistentVolumeClaim>,
@@ -75,6 +77,11 @@ impl Memory {
     /// What status says about backups of the cluster, from the next pass on; `None` if no schedule names it.
     pub fn set_backup_health(&mut self, backups: Option<BackupHealth>) {
         self.backups = backups;
+    }
+
+    /// The EtcdBackups that read a snapshot of a member of the cluster, from the next pass on.
+    pub fn set_running_backups(&mut self, backups: BTreeSet<String>) {
+        self.running_backups = backups;
     }
 
     /// The current objects: the caches, overlaid with the operator's own writes.

@@ -50,6 +50,8 @@ pub(crate) struct Recent {
     learner: Option<(MemberName, u64, Instant)>,
     /// The history was compacted since the alarm NOSPACE was raised.
     compacted: bool,
+    /// Since when an alarm NOSPACE is observed.
+    full_since: Option<Instant>,
     /// In the order in which they were made.
     defragmentations: Vec<DefragmentAttempt>,
 }
@@ -73,6 +75,8 @@ impl Recent {
         // The next time that it is full, there is new history.
         self.compacted &= is_full || !any_answers;
         snapshot.etcd.compacted = self.compacted;
+        self.note_full(is_full, any_answers, now);
+        snapshot.etcd.full_since = self.full_since;
         self.defragmentations.retain(|attempt| now - attempt.at <= ATTEMPT_COUNTS_FOR);
         snapshot.etcd.defragmentations.clone_from(&self.defragmentations);
         // Without a leader nobody is unhealthy (R15).
@@ -150,6 +154,16 @@ impl Recent {
         }
         (etcd.quorum_at, etcd.no_list_since) = (self.quorum_at, self.no_list_since);
         etcd.unserved_since = self.unserved_since;
+    }
+
+    /// Notes since when a database is full. While nobody answers that goes on, and it is not begun anew where clocks differ: it ends a wait of
+    /// the remedy, and permits no more than that.
+    fn note_full(&mut self, is_full: bool, any_answers: bool, now: Instant) {
+        if is_full {
+            self.full_since = Some(self.full_since.map_or(now, |since| since.min(now)));
+        } else if any_answers {
+            self.full_since = None;
+        }
     }
 
     /// Counts the Pods of each member that ended, until one of them runs well for some minutes.
@@ -402,6 +416,22 @@ mod tests {
         ]});
         later.go_on_from(Some(&serde_json::from_value(status).unwrap()), now);
         assert!(later.unhealthy_since.is_empty(), "only what it finds at first");
+    }
+
+    #[test]
+    fn o08_the_time_since_when_a_database_is_full_goes_on_without_answers_and_ends_with_the_alarm() {
+        let mut recent = Recent::default();
+        let mut see = |is_full: bool, any_answers: bool, seconds: i64| {
+            recent.note_full(is_full, any_answers, Instant(seconds * 1000));
+            recent.full_since.map(|since| since.0 / 1000)
+        };
+        assert_eq!(see(false, true, 10), None);
+        assert_eq!(see(true, true, 20), Some(20));
+        assert_eq!(see(false, false, 30), Some(20), "nobody answers");
+        assert_eq!(see(true, true, 40), Some(20));
+        assert_eq!(see(true, true, 5), Some(5), "the clock was set back");
+        assert_eq!(see(false, true, 50), None);
+        assert_eq!(see(true, true, 60), Some(60), "it is full once more");
     }
 
     #[test]

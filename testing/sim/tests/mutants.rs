@@ -45,8 +45,8 @@ const OF_REPLACEMENT: [&str; 4] = ["NotLost", "NoClaim", "NotReplaced", "P secon
 const OF_CORRUPTION: [&str; 4] = ["P majority", "P one version", "P second comparison", "P agrees"];
 /// `crates/planner/tests/versions.rs` shows that these are needed. What an older binary would meet too early is refused before, too.
 const OF_VERSIONS: [&str; 2] = ["DataTooNew", "NoDowngrade"];
-/// `crates/planner/tests/space.rs` shows that they are needed: the model has no sizes of volumes, and defragments at once.
-const OF_SPACE: [&str; 2] = ["Defragmenting", "NoRoomToDefragment"];
+/// `crates/planner/tests/space.rs` shows that they are needed: the model has no sizes of volumes and no backups, and defragments at once.
+const OF_SPACE: [&str; 3] = ["Defragmenting", "NoRoomToDefragment", "BackupRuns"];
 
 /// Only a cluster that begins with a snapshot has them: `crates/planner/tests/restore.rs` shows that they are needed.
 const OF_RESTORE: [&str; 2] = ["MustRestore", "RestoresAgain"];

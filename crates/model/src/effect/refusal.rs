@@ -92,6 +92,8 @@ pub enum Unsafe {
     Defragmenting(MemberName),
     /// N3: its volume has too little room for the copy that a defragmentation makes, or it is not known to have.
     NoRoomToDefragment(MemberName),
+    /// N3: this EtcdBackup reads a snapshot of a member, and etcd would let a defragmentation wait for that, and writes with it.
+    BackupRuns(String),
     /// N1: the compaction of the history is not this cluster's own policy, or the database is not full.
     HistoryKept,
     /// R1, J3, J4: a container of the incarnation that is replaced may run, in the Pod of this member.
@@ -149,6 +151,7 @@ impl Unsafe {
         NoDowngrade,
         Defragmenting,
         NoRoomToDefragment,
+        BackupRuns,
         HistoryKept,
         OldMemberRuns,
         NotOrdered,
@@ -281,6 +284,11 @@ impl fmt::Display for Unsafe {
                 f,
                 "the volume of {member} has no room for the copy that a defragmentation makes. Raise \
                  spec.storageSpec.volumeSizeRequest"
+            ),
+            Self::BackupRuns(backup) => write!(
+                f,
+                "EtcdBackup {backup} reads a snapshot, so no member is defragmented until it ends: etcd would let the defragmentation wait for \
+                 it, and the member would serve nothing"
             ),
             Self::HistoryKept => f.write_str("auto-compaction is off in the spec, or no database is full, so the operator does not compact the history"),
             Self::OldMemberRuns(member) => write!(

@@ -23,6 +23,10 @@ const GIVEN_UP_AFTER: Span = Span::seconds(900);
 /// How long a member is left alone after a defragmentation, whatever came of it.
 const REST: Span = Span::seconds(1800);
 
+/// For how long a defragmentation waits for backups that run while the alarm NOSPACE refuses writes, from when the operator first observed
+/// it. A snapshot of 2 GiB takes 100 s at 20 MiB/s. After that writes count for more than a backup, which is tried again.
+pub const BACKUP_MAY_TAKE: Span = Span::seconds(120);
+
 /// From this share of its quota on, a file is close to it.
 const NEARLY_FULL_PERCENT: u64 = 80;
 
@@ -203,6 +207,16 @@ impl Snapshot {
         });
         let is_recent = ordered.since <= now && now - ordered.since <= GIVEN_UP_AFTER;
         is_same && !is_answered && is_recent
+    }
+
+    /// The EtcdBackup that a defragmentation waits for, if any. etcd's defragmentation waits for the stream of a snapshot with all locks of the
+    /// database, so that the member serves nothing, and the backup ends its stream. Under the alarm NOSPACE it waits for
+    /// [`BACKUP_MAY_TAKE`] at most, whatever backups follow one another. A beginning in the future is of a clock that was set back.
+    pub fn backup_to_wait_for(&self, now: Instant) -> Option<&str> {
+        let is_full = self.alarms(now).iter().any(|alarm| alarm.kind == AlarmKind::NoSpace);
+        let is_recent = |since: Instant| since <= now && now - since < BACKUP_MAY_TAKE;
+        let waits = !is_full || self.etcd.full_since.is_some_and(is_recent);
+        self.running_backups.first().filter(|_| waits).map(String::as_str)
     }
 
     /// Whether the operator's own defragmentation excuses the silence of a member (R15).

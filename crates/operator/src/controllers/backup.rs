@@ -48,16 +48,17 @@ pub(crate) struct BackupController {
 }
 
 impl BackupController {
-    /// The controller, its metrics registered. `clusters` is the cache of EtcdClusters that their own controller fills; `most` backups may
-    /// run at a time over all clusters, any number if it is 0.
+    /// The controller, its metrics registered. `backups` is the cache that it fills, `clusters` that of EtcdClusters, which their own
+    /// controller fills; `most` backups may run at a time over all clusters, any number if it is 0.
     pub(crate) fn new(
         runtime: &Runtime,
         registry: &mut Registry,
         defaults: Arc<Defaults>,
+        backups: Index<ReadBackup>,
         clusters: Index<ReadCluster>,
         most: usize,
     ) -> Self {
-        let (backups, jobs, pods) = (Index::default(), Index::default(), Index::default());
+        let (jobs, pods) = (Index::default(), Index::default());
         let restores = Index::default();
         registry.register_collector(Box::new(Counts(backups.clone())));
         let bound = Arc::new(Mutex::new(Bound::new(most)));

@@ -21,6 +21,7 @@ use quorate_model::ClusterRef;
 use quorate_planner::fleet::Limit;
 use quorate_reconcile::ReadCluster;
 
+use crate::controllers::backup::ReadBackup;
 use crate::controllers::schedule::ReadSchedule;
 use crate::runtime::controller::{Controller, Runtime};
 use crate::runtime::watch::{Index, NamespacedName, Watches};
@@ -51,6 +52,8 @@ pub(crate) struct Shared {
     pub(crate) waves: Arc<Waves>,
     /// The cache of EtcdBackupSchedules, which their own controller fills.
     pub(crate) schedules: Index<ReadSchedule>,
+    /// The cache of EtcdBackups, which their own controller fills.
+    pub(crate) backups: Index<ReadBackup>,
 }
 
 impl ClusterController {
@@ -62,6 +65,7 @@ impl ClusterController {
         transport: Transport,
         max_rolling: Limit,
         schedules: Index<ReadSchedule>,
+        backups: Index<ReadBackup>,
     ) -> Self {
         let (indexes, defaults) = (Indexes::default(), Arc::new(defaults));
         let clusters = indexes.clusters.clone();
@@ -75,6 +79,7 @@ impl ClusterController {
             metrics: ClusterMetrics::new(registry),
             waves: Arc::new(Waves::new(max_rolling)),
             schedules,
+            backups,
         })
     }
 }

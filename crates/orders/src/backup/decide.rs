@@ -10,7 +10,7 @@ use quorate_api::status::{EtcdClusterStatus, MemberStatus};
 use quorate_api::{EtcdBackup, EtcdCluster, Explanation, Reason, duration, keys};
 use quorate_manifests::backup::{self, Of};
 use quorate_manifests::record;
-use quorate_model::{ClusterId, Instant};
+use quorate_model::{ClusterId, Instant, MemberName};
 
 use super::bound::Place;
 use super::ending;
@@ -303,7 +303,7 @@ fn begin(seen: Seen<'_>, mut status: EtcdBackupStatus) -> Decision {
     status.attempts += 1;
     status.next_attempt = None;
     status.started.get_or_insert_with(|| Time(timestamp(seen.now)));
-    if deadline(seen, &status) <= seen.now.0 {
+    if deadline(seen.backup, &status, seen.now) <= seen.now.0 {
         return out_of_time(seen, status);
     }
     let uid = seen.backup.metadata.uid.as_deref().unwrap_or_default();
@@ -322,7 +322,7 @@ fn begin(seen: Seen<'_>, mut status: EtcdBackupStatus) -> Decision {
 fn attempt(seen: Seen<'_>, status: EtcdBackupStatus) -> Decision {
     let name = status.job_name.clone().unwrap_or_default();
     let job = seen.jobs.iter().find(|(job, _)| job.metadata.name.as_deref() == Some(&name));
-    let is_late = deadline(seen, &status) <= seen.now.0;
+    let is_late = deadline(seen.backup, &status, seen.now) <= seen.now.0;
     let Some((job, outcome)) = job else {
         if is_late {
             return out_of_time(seen, status);
@@ -349,7 +349,7 @@ fn attempt(seen: Seen<'_>, status: EtcdBackupStatus) -> Decision {
                 None => format!("Job {name} takes it, attempt {}", status.attempts),
             };
             let why = Explanation::new(Reason::BackupRunning, text);
-            let ends = Instant(deadline(seen, &status));
+            let ends = Instant(deadline(seen.backup, &status, seen.now));
             let status = state(seen, status, BackupPhase::Running, BackupCondition::Running, &why);
             Decision { status, act: Act::Wait(Some(ends)), event: None }
         }
@@ -423,7 +423,7 @@ fn scratch(failure: &Failure) -> Option<u64> {
 fn try_again(seen: Seen<'_>, mut status: EtcdBackupStatus, why: &Explanation) -> Decision {
     let next = seen.now.0.saturating_add(delay(status.attempts));
     let (attempts, retries) = (status.attempts, seen.backup.spec.retries);
-    if attempts > retries || next >= deadline(seen, &status) {
+    if attempts > retries || next >= deadline(seen.backup, &status, seen.now) {
         let text = format!("{}. It was tried {attempts} times", why.message());
         return failed(seen, status, Explanation::new(why.reason(), text));
     }
@@ -456,16 +456,15 @@ fn create(
     status: &EtcdBackupStatus,
     (mut order, tls_secret): (BackupOrder, Option<String>),
 ) -> Act {
-    let seconds = (deadline(seen, status) - seen.now.0) / 1000;
+    let seconds = (deadline(seen.backup, status, seen.now) - seen.now.0) / 1000;
     order.seconds = order.rate_limit.and_then(|_| u64::try_from(seconds).ok());
     Act::Backup { order: Box::new(order), tls_secret, seconds }
 }
 
 /// When it has failed, in milliseconds since the Unix epoch.
-fn deadline(seen: Seen<'_>, status: &EtcdBackupStatus) -> i64 {
-    let started = status.started.as_ref().map_or(seen.now.0, |started| started.0.as_millisecond());
-    let seconds =
-        duration::seconds(&seen.backup.spec.deadline).and_then(|seconds| i64::try_from(seconds).ok());
+pub(super) fn deadline(backup: &EtcdBackup, status: &EtcdBackupStatus, now: Instant) -> i64 {
+    let started = status.started.as_ref().map_or(now.0, |started| started.0.as_millisecond());
+    let seconds = duration::seconds(&backup.spec.deadline).and_then(|seconds| i64::try_from(seconds).ok());
     started.saturating_add(seconds.unwrap_or(3600).saturating_mul(1000))
 }
 
@@ -513,6 +512,13 @@ fn order(seen: Seen<'_>) -> Result<(BackupOrder, Option<String>), Refusal> {
             if let Some(status) = undecided.filter(|_| !backup.spec.without_quorum) {
                 return Err(not_yet(Reason::DataInconsistent, undecided_text(name, status)));
             }
+            if let Some(member) = defragmenting(cluster, seen.now).filter(|_| !backup.spec.without_quorum) {
+                let text = format!(
+                    "{member} of EtcdCluster {name} is being defragmented; the backup waits for the end of that, since a member that is \
+                     does not send a snapshot"
+                );
+                return Err(not_yet(Reason::Defragmenting, text));
+            }
             Of::Cluster(cluster)
         }
     };
@@ -548,6 +554,13 @@ fn differ(one: &str, other: &str) -> bool {
 /// Whether data of its members were found to differ, and neither whose are wrong nor that a quorum has the same.
 fn is_undecided(cluster: &EtcdClusterStatus) -> bool {
     record::from_status(cluster).is_undecided() && cluster.data_agreed_by.is_empty()
+}
+
+/// The member that the operator defragments, unless that was ordered too long ago: nothing ends the record while the cluster is paused or being
+/// deleted.
+fn defragmenting(cluster: &EtcdCluster, now: Instant) -> Option<MemberName> {
+    let ordered = record::from_status(cluster.status.as_ref()?).defragmenting?;
+    ordered.may_go_on(now).then_some(ordered.member)
 }
 
 /// What it waits for, with the members that keep it from going on.

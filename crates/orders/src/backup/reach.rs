@@ -5,6 +5,7 @@ use kube_core::ResourceExt as _;
 use quorate_api::backup::Endpoints;
 use quorate_api::{EtcdBackup, EtcdCluster};
 use quorate_manifests::certificate::Certificate;
+use quorate_manifests::observe::cluster_ref;
 use quorate_manifests::service;
 use quorate_model::{ClusterRef, Leaf, MemberName};
 
@@ -18,8 +19,17 @@ pub fn refusing<'a>(
     clusters.into_iter().find(|cluster| {
         let policy = cluster.spec.backup.as_ref();
         policy.is_some_and(|policy| !policy.allows(&backup.spec.destination))
-            && is_of(endpoints, &namespace, cluster)
+            && is_of(endpoints, &namespace, &cluster_ref(cluster))
     })
+}
+
+/// Whether a backup is of this EtcdCluster, also one of endpoints that belong to it.
+pub(super) fn is_taken_of(backup: &EtcdBackup, at: &ClusterRef) -> bool {
+    let namespace = backup.namespace().unwrap_or_default();
+    let is_named = backup.spec.source.cluster.as_ref().is_some_and(|name| *name == at.name);
+    let endpoints = backup.spec.source.endpoints.as_ref();
+    (is_named && namespace == at.namespace)
+        || endpoints.is_some_and(|endpoints| is_of(endpoints, &namespace, at))
 }
 
 /// The EtcdCluster of whose members the destination of a backup is a volume. A Job that mounted it would be the second writer of a member's
@@ -31,13 +41,12 @@ pub fn owner_of_claim<'a>(
     let claim = MemberName::new(&*backup.spec.destination.pvc.as_ref()?.claim_name);
     let namespace = backup.namespace().unwrap_or_default();
     clusters.into_iter().find(|cluster| {
-        let at = ClusterRef::new(cluster.namespace().unwrap_or_default(), cluster.name_any());
+        let at = cluster_ref(cluster);
         at.namespace == namespace && at.ordinal(&claim).is_some()
     })
 }
 
-fn is_of(endpoints: &Endpoints, namespace: &str, cluster: &EtcdCluster) -> bool {
-    let at = ClusterRef::new(cluster.namespace().unwrap_or_default(), cluster.name_any());
+fn is_of(endpoints: &Endpoints, namespace: &str, at: &ClusterRef) -> bool {
     let certificates = [
         Certificate::Authority,
         Certificate::Leaf(Leaf::Client),
@@ -45,9 +54,9 @@ fn is_of(endpoints: &Endpoints, namespace: &str, cluster: &EtcdCluster) -> bool 
         Certificate::Leaf(Leaf::Peer),
     ];
     let has_certificate = endpoints.tls_secret.as_ref().is_some_and(|secret| {
-        at.namespace == namespace && certificates.iter().any(|one| one.secret_name(&at) == secret.name)
+        at.namespace == namespace && certificates.iter().any(|one| one.secret_name(at) == secret.name)
     });
-    has_certificate || endpoints.urls.iter().any(|url| is_at(host(url), namespace, &at))
+    has_certificate || endpoints.urls.iter().any(|url| is_at(host(url), namespace, at))
 }
 
 /// The host of a client URL.

@@ -1,6 +1,7 @@
 //! What is next for an EtcdBackup, in each of its states.
 
 mod queue;
+mod running;
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;

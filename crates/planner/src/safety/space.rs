@@ -49,7 +49,8 @@ pub(super) fn may_compact(scene: &Scene<'_>, revision: Revision) -> Judged {
     if compacts && is_full && is_read && !seen.is_alarmed(now) { Ok(()) } else { forbid(Unsafe::HistoryKept) }
 }
 
-/// N3, the first time: every voter takes part in raft, so that the others serve meanwhile, and the volume has room for the copy.
+/// N3, the first time: every voter takes part in raft, so that the others serve meanwhile, the volume has room for the copy, and no backup
+/// reads a snapshot.
 pub fn may_begin_defragmentation(
     seen: &Snapshot,
     record: &Record,
@@ -74,6 +75,9 @@ pub fn may_begin_defragmentation(
     }
     if !seen.has_room_to_defragment(member, now) {
         forbid(Unsafe::NoRoomToDefragment(member.clone()))?;
+    }
+    if let Some(backup) = seen.backup_to_wait_for(now) {
+        forbid(Unsafe::BackupRuns(backup.to_owned()))?;
     }
     progress_is_proven(seen, now)
 }

@@ -382,6 +382,7 @@ impl Observing {
                 snapshot.not_stored = memory.not_stored(now);
                 snapshot.image_volume_refused.clone_from(&memory.image_volume_refused);
                 snapshot.priority_class_refused = memory.priority_class.refused().cloned();
+                snapshot.running_backups.clone_from(&memory.running_backups);
                 if snapshot.defaults == DefaultsTurn::Now {
                     snapshot.defaults.clone_from(&memory.defaults_turn);
                 }

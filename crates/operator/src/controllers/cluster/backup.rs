@@ -1,5 +1,7 @@
 //! Backups of a cluster: the EtcdBackup that it is to begin with, those that it takes by itself, and whether those that are taken of it come about.
 
+use std::collections::BTreeSet;
+
 use kube::Api;
 use quorate_api::backup::EtcdBackup;
 use quorate_manifests::BackupHealth;
@@ -17,6 +19,12 @@ pub(super) fn health(shared: &Shared, cluster: &ClusterRef, now: Instant) -> Opt
     let schedules = shared.schedules.in_namespace(&cluster.namespace);
     // One that does not parse is reported by its own controller: which cluster it names is not known.
     schedule::health(&cluster.name, schedules.iter().filter_map(|schedule| schedule.0.as_ref().ok()), now)
+}
+
+/// The EtcdBackups that read a snapshot of a member, from the cache of their own controller.
+pub(super) fn running(shared: &Shared, cluster: &ClusterRef, now: Instant) -> BTreeSet<String> {
+    let backups = shared.backups.in_namespace(&cluster.namespace);
+    quorate_orders::backup::running(cluster, backups.iter().filter_map(|backup| backup.0.as_ref().ok()), now)
 }
 
 /// Creates the EtcdBackup that comes before an upgrade or the end of a cluster.
