@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `/readyz` | the member has started, votes, serves a local read, and its volume takes writes |
 //! | `/healthz` | the member does not hang: a process that once answered has answered within the grace time |
+//! | `/volume` | the volume takes writes: its free space, as JSON, for the operator |
 //! | `/facts` | the request comes from inside the Pod: what the agent knows, as JSON |
 //!
 //! A refusal by etcd's auth is an answer: the member lives. Not being ready lets a drain take the Pod, so only facts count that

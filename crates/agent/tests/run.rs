@@ -289,6 +289,7 @@ async fn a_volume_that_hangs_makes_the_member_not_ready_with_the_reason() {
     .await;
     assert!(why.starts_with("the volume hangs: a write to "), "{why}");
     assert_eq!(pod.get("/healthz").unwrap().0, 200, "a restart does not cure it");
+    assert_eq!(pod.get("/volume").unwrap().0, 503);
     let (status, facts) = pod.get("/facts").unwrap();
     assert_eq!(status, 200);
     assert!(
@@ -305,6 +306,9 @@ async fn facts_name_the_member_and_what_it_has() {
     assert!(facts["canaryAgeMilliseconds"].as_u64().unwrap() < 10_500, "{facts}");
     let (free, all) = (facts["freeBytes"].as_u64().unwrap(), facts["volumeBytes"].as_u64().unwrap());
     assert!(free > 0 && free < all, "{facts}");
+    let (status, volume) = pods[0].get("/volume").unwrap();
+    let volume: quorate_api::job::VolumeSpace = serde_json::from_str(&volume).unwrap();
+    assert_eq!((status, volume.volume_bytes), (200, all));
     assert!(facts["etcd"]["term"].as_u64().unwrap() >= 2, "{facts}");
     assert!(facts["etcd"]["appliedIndex"].as_u64().unwrap() >= 4, "{facts}");
 }

@@ -372,6 +372,19 @@ pub struct ExtractOrder {
     pub stored: StoredLog,
 }
 
+/// The path on the port of the probe at which an agent replies with a [`VolumeSpace`].
+pub const VOLUME_PATH: &str = "/volume";
+
+/// What the volume of a member has, as its agent last saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VolumeSpace {
+    /// The free bytes.
+    pub free_bytes: u64,
+    /// All bytes of its file system.
+    pub volume_bytes: u64,
+}
+
 /// What a member has stored, by its log and its database.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -43,7 +43,8 @@ impl Transport {
         Self(Kind::Instead(Arc::new(move |address| Box::pin(dial(address)))))
     }
 
-    pub(crate) async fn dial(&self, address: SocketAddr) -> io::Result<Stream> {
+    /// A connection to this address.
+    pub async fn dial(&self, address: SocketAddr) -> io::Result<Stream> {
         match &self.0 {
             Kind::Network => {
                 let tcp = TcpStream::connect(address).await?;

@@ -9,7 +9,7 @@ use kube_core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditi
 use quorate_api::status::EtcdClusterStatus;
 use quorate_api::{EtcdBackup, EtcdCluster, keys};
 use quorate_model::effect::Boot;
-use quorate_model::record::{Loss, Stage};
+use quorate_model::record::Stage;
 use quorate_model::{Effect, Instant, KubeEffect, Leaf, MemberName, Record, Snapshot, Target, Token, Uid};
 use serde_json::{Map, Value, json};
 
@@ -190,7 +190,8 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
             if is_led_to(record, member, *boot) {
                 made["metadata"]["labels"][keys::SERVES] = json!(keys::SERVES_VALUE);
             }
-            if is_ordered_to_be_replaced(record, member) {
+            // So that its absence is the order's withdrawal.
+            if record.replacement.as_ref().is_some_and(|order| order.is_on_pod(member)) {
                 made["metadata"]["annotations"][keys::REPLACE] = json!(keys::REPLACE_VALUE);
             }
             write(Kind::Pod, member.as_str(), Act::Create(made))
@@ -408,12 +409,6 @@ fn serve(snapshot: &Snapshot, member: &MemberName, uid: &Uid, away: Option<Insta
         "annotations": { keys::SERVED_UNTIL: until },
         "labels": { keys::SERVES: serves },
     } })
-}
-
-/// The annotation of the order is on every Pod of its member, so that its absence is the order's withdrawal.
-fn is_ordered_to_be_replaced(record: &Record, member: &MemberName) -> bool {
-    let order = record.replacement.as_ref().filter(|order| order.loss == Loss::Ordered);
-    order.is_some_and(|order| order.member == *member)
 }
 
 /// The whole list, as a merge patch replaces it. The resource version keeps entries of others.

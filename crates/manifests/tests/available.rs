@@ -3,8 +3,8 @@
 use crate::world::{World, plain};
 use quorate_api::{Reason, keys};
 use quorate_manifests::Kind;
-use quorate_model::snapshot::{Alarm, AlarmKind, Database};
-use quorate_model::{MemberId, Version};
+use quorate_model::snapshot::{Alarm, AlarmKind, Database, NearlyUsedUp};
+use quorate_model::{MemberId, MemberName, Version};
 use serde_json::json;
 
 fn set_ready(world: &mut World, pods: &[&str], ready: bool) {
@@ -239,6 +239,36 @@ fn m37_a_quota_that_leaves_no_room_for_a_second_copy_is_followed_and_reported_wi
     assert!(text.contains("the quota of 6Gi leaves a volume of 10Gi no room"), "{text}");
     assert!(text.contains("volumeSizeRequest to 13.2Gi"), "{text}");
     assert!(!message(&spec, "14Gi").2.contains("second copy"), "the volumes have grown");
+}
+
+#[test]
+fn m02_a_volume_of_which_little_is_free_is_reported_before_etcd_ends_of_it() {
+    let message = |low: &[(&str, u64)], size| {
+        let mut world = filled(&plain(3), "2Gi", 716 << 20, size, size);
+        for (member, mib) in low {
+            let volume = NearlyUsedUp { below: mib << 20, all: 1946 << 20 };
+            world.nearly_used_up.insert(MemberName::new(*member), volume);
+        }
+        let (holds, _, message) = world.condition("Available");
+        assert_eq!(holds, "True");
+        message
+    };
+    assert!(!message(&[], 10).contains("Little is free"), "{}", message(&[], 10));
+    let one = message(&[("demo-1", 128)], 10);
+    assert!(one.contains("Little is free on the volume of demo-1 (less than 128Mi of 2Gi)"), "{one}");
+    assert!(
+        one.contains("Raise spec.storageSpec.volumeSizeRequest")
+            && one.contains("operator.etcd.io/replace=true"),
+        "{one}"
+    );
+    assert!(!one.contains("second copy"), "71 MiB and less: {one}");
+    let two = message(&[("demo-1", 128), ("demo-2", 256)], 50);
+    assert!(
+        two.contains("demo-1 (less than 128Mi of 2Gi) and demo-2 (less than 256Mi of 2Gi), and etcd ends"),
+        "{two}"
+    );
+    assert!(two.contains("neither a snapshot of the leader nor a defragmentation"), "{two}");
+    assert!(!message(&[("demo-7", 128)], 10).contains("Little is free"), "no member");
 }
 
 /// Seen in charts' values: the log of such a member grows until the volume is full.

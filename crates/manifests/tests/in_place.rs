@@ -174,3 +174,26 @@ fn o13_an_order_that_git_gives_again_after_the_way_back_does_not_count_unless_it
     let own = means(cluster.metadata.uid.clone().unwrap());
     assert_eq!(seen_of(&world, &cluster, &[own]).orders.len(), 1);
 }
+
+#[test]
+fn an_order_that_is_removed_when_the_volumes_are_given_up_goes_on_and_status_says_so() {
+    let mut world = World::running(3);
+    let id = id(&world);
+    world.edit(Kind::Cluster, "demo", |cluster| {
+        let source = json!({"key": "k", "sha256": "a".repeat(64), "destination": {"s3": {"bucket": "b"}}});
+        cluster["status"]["replacing"] = json!({
+            "orderedBy": {"recoverQuorumFrom": "auto"}, "clusterID": id, "stopped": true,
+            "since": "2026-11-24T00:00:00.000000Z", "restore": {"source": source, "bumpRevision": 1},
+        });
+    });
+    let (_, reason, message) = world.condition("Available");
+    assert!(message.contains("it is not withdrawn and goes on"), "{reason}: {message}");
+    world.edit(Kind::Cluster, "demo", |cluster| {
+        cluster["metadata"]["annotations"][keys::RECOVER_QUORUM_FROM] = json!("auto");
+    });
+    let (_, reason, message) = world.condition("Available");
+    assert!(
+        message.contains("every member is stopped") && !message.contains("goes on"),
+        "{reason}: {message}"
+    );
+}

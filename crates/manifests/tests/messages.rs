@@ -294,7 +294,9 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             Waiting::PodNotTerminated { member: name("demo-1"), node: Some("n1".to_owned()), order: order() }
         }
         Waiting::PodNotTerminated { .. } => Waiting::Recovering { from: RecoverFrom::Auto, logs: logs() },
-        Waiting::Recovering { .. } => {
+        Waiting::Recovering { .. } => Waiting::RecoveryEnded { withdrawn: true },
+        Waiting::RecoveryEnded { withdrawn: true } => Waiting::RecoveryEnded { withdrawn: false },
+        Waiting::RecoveryEnded { withdrawn: false } => {
             Waiting::RecoveryRefused("demo-7 is no member of this cluster".to_owned())
         }
         Waiting::RecoveryRefused(_) => {

@@ -124,7 +124,7 @@ fn recovery() -> impl Strategy<Value = (Option<Suspicion>, Option<Replacement>, 
             };
             (
                 suspected.then_some(suspicion),
-                active.then(|| Replacement { member: member.clone(), loss, since }),
+                active.then(|| Replacement { member: member.clone(), loss, since, on_cluster: suspected }),
                 last.then_some(replaced),
             )
         },

@@ -126,3 +126,45 @@ fn a_pod_that_is_created_again_while_an_order_to_replace_its_member_is_recorded_
     }
     assert_eq!(order(&world), json!(keys::REPLACE_VALUE), "its absence would withdraw the order");
 }
+
+#[test]
+fn an_order_whose_annotation_is_removed_after_the_member_was_goes_on_and_status_says_so() {
+    let told = |on_cluster: bool| {
+        let mut world = World::running(2);
+        world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["size"] = json!(3));
+        world.pass();
+        // demo-7 is removed, and the member that takes its place does not vote yet.
+        world.edit(Kind::Cluster, "demo", |cluster| {
+            cluster["status"]["recovery"]["active"] = json!({
+                "member": "demo-7", "cause": "Ordered", "since": "2026-11-24T00:00:00.000000Z",
+                "orderedOnCluster": on_cluster,
+            });
+        });
+        world.condition("SingleMemberRecoveryActive").2
+    };
+    assert!(told(true).contains("this is not withdrawn and goes on"), "{}", told(true));
+    let on_pod = told(false);
+    assert!(
+        on_pod.contains("demo-7 is being replaced") && !on_pod.contains("goes on"),
+        "its Pod went: {on_pod}"
+    );
+}
+
+#[test]
+fn a_pod_that_is_created_again_while_the_etcd_cluster_orders_to_replace_its_member_has_no_annotation() {
+    let mut world = World::running(1);
+    let id = world.members[0].id;
+    world.edit(Kind::Cluster, "demo", |cluster| {
+        cluster["metadata"]["annotations"][keys::REPLACE_MEMBER] = json!(format!("demo-0/{id}"));
+    });
+    while world.status().recovery.is_none_or(|recovery| recovery.active.is_none()) {
+        world.pass();
+    }
+    assert!(world.status().recovery.unwrap().active.unwrap().ordered_on_cluster);
+    world.remove(Kind::Pod, "demo-0");
+    while !world.objects.contains_key(&(Kind::Pod, "demo-0".to_owned())) {
+        world.pass();
+    }
+    let pod = &world.objects[&(Kind::Pod, "demo-0".to_owned())];
+    assert_eq!(pod["metadata"]["annotations"][keys::REPLACE], Value::Null, "nobody could withdraw the order");
+}

@@ -15,7 +15,7 @@ use quorate_manifests::{
 };
 use quorate_model::quorum::has_quorum;
 use quorate_model::snapshot::{
-    Alarm, Answer, Database, DefragmentAttempt, Etcd, List, Listed, Proof, StatusReply,
+    Alarm, Answer, Database, DefragmentAttempt, Etcd, List, Listed, NearlyUsedUp, Proof, StatusReply,
 };
 use quorate_model::{
     ClusterId, Effect, EtcdCall, Instant, MemberId, MemberName, PeerUrl, Plan, Revision, Snapshot, Span,
@@ -38,6 +38,8 @@ pub struct World {
     pub versions: BTreeMap<String, Version>,
     /// The databases of members, where they are not empty.
     pub databases: BTreeMap<String, Database>,
+    /// The volumes of which the agents report that little is free.
+    pub nearly_used_up: BTreeMap<MemberName, NearlyUsedUp>,
     /// The defragmentations that the operator ordered.
     pub defragmentations: Vec<DefragmentAttempt>,
     pub conflicts: Vec<NameConflict>,
@@ -71,6 +73,7 @@ impl World {
             alarms: Vec::new(),
             versions: BTreeMap::new(),
             databases: BTreeMap::new(),
+            nearly_used_up: BTreeMap::new(),
             defragmentations: Vec::new(),
             conflicts: Vec::new(),
             now: BEGIN,
@@ -377,7 +380,8 @@ impl World {
         });
         let list_failure = list.is_none().then(|| "no voter that answers has a leader".to_owned());
         let defragmentations = self.defragmentations.clone();
-        Etcd { list, list_failure, answers, defragmentations, ..Etcd::default() }
+        let nearly_used_up = self.nearly_used_up.clone();
+        Etcd { list, list_failure, answers, defragmentations, nearly_used_up, ..Etcd::default() }
     }
 }
 

@@ -15,6 +15,7 @@ mod quarantine;
 mod service;
 mod site;
 mod standstill;
+mod volume_space;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,6 +51,7 @@ pub use progress::{CommittedMark, DOUBT_INTERVAL, IN_SYNC_WITHIN, PROOF_INTERVAL
 pub use service::{CLIENTS_LEAVE_WITHIN, LED_AWAY_AFTER, Presence};
 pub use site::{LastNodes, ReplacementPolicy, Site};
 pub use standstill::Standstill;
+pub use volume_space::{NearlyUsedUp, VolumeSpace};
 
 /// How much later than its grace period a Pod may be gone. Kubelets report within seconds; clocks differ.
 const LATE_STOP: Span = Span::seconds(60);
@@ -371,6 +373,8 @@ pub struct Etcd {
     pub hashes: Option<Hashes>,
     /// The member that may still make a hash: the operator gave the call up, and etcd goes on with it. It may answer nothing meanwhile.
     pub hashing: Option<MemberName>,
+    /// The members whose volumes are nearly used up, as their agents last reported.
+    pub nearly_used_up: BTreeMap<MemberName, NearlyUsedUp>,
 }
 
 /// A linearizable member list.

@@ -69,6 +69,54 @@ async fn noticed(world: &World, type_: &str, words: &str) -> Result<Duration> {
 }
 
 #[tokio::test(start_paused = true)]
+async fn m02_a_volume_that_others_fill_is_reported_within_two_looks_after_five_minutes_and_once() -> Result<()>
+{
+    let world = World::new().await?;
+    let _kubelet = world.kubelet();
+    let _operator = world.operator();
+    calm(&world).await?;
+    let free = |mib: u64| world.members.free_space("demo-1", mib << 20, 1946 << 20);
+    free(200);
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    let late =
+        noticed(&world, "Available", "Little is free on the volume of demo-1 (less than 256Mi of 2Gi)")
+            .await?;
+    ensure!(late < NOTICED_WITHIN * 2, "{late:?}");
+    let version = world.kube.store().version();
+    for mib in (130..200).rev() {
+        free(mib);
+        tokio::time::sleep(Duration::from_secs(10)).await;
+    }
+    ensure!(world.kube.store().version() == version, "status changed with the number");
+    free(127);
+    let late = noticed(&world, "Available", "less than 128Mi").await?;
+    ensure!(late < Duration::from_secs(12), "looks are closer: {late:?}");
+    free(1000);
+    until("there is room again", async || {
+        let conditions = world.status().await?.conditions;
+        let told = conditions.iter().any(|one| one.message.contains("Little is free"));
+        Ok(if told { Err(format!("{conditions:#?}")) } else { Ok(()) })
+    })
+    .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn m02_the_agents_of_an_idle_cluster_are_asked_for_free_space_every_five_minutes() -> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = world.kubelet();
+    let _operator = world.operator();
+    for member in ["demo-0", "demo-1", "demo-2"] {
+        world.members.free_space(member, 1000 << 20, 1946 << 20);
+    }
+    calm(&world).await?;
+    let before = world.members.asked_for_free_space();
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let asked = world.members.asked_for_free_space() - before;
+    ensure!((3..=6).contains(&asked), "{asked} requests");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_idle_cluster_costs_at_most_2_2_calls_per_member_and_minute() -> Result<()> {
     let world = World::new().await?;
     let _kubelet = world.kubelet();

@@ -51,15 +51,21 @@ pub(crate) fn suspect(draft: &mut Draft<'_>) {
     look_again(draft);
 }
 
-/// Takes an order back whose annotation is gone from the Pod before the member was removed. A Pod that is created again has it, as long as
-/// the order is recorded. The new member goes: it is the last that was named.
+/// Withdraws an order whose annotation was removed before the member was. That of a Pod is on every later Pod of the member as well, as
+/// long as the order is recorded, so it says nothing that there is no Pod. The new member goes: it is the last that was named.
 pub(crate) fn withdraw_order(draft: &mut Draft<'_>) {
     let Some(order) = draft.record.replacement.clone().filter(|order| order.loss == Loss::Ordered) else {
         return;
     };
+    let on_cluster = is_on_cluster(draft, &order);
+    if on_cluster != order.on_cluster {
+        let order = Replacement { on_cluster, ..order.clone() };
+        draft.write_record(Step::P1, |record| record.replacement = Some(order));
+    }
     let member = order.member;
     let is_named = draft.seen.is_ordered_to_be_replaced(&member);
-    let is_withdrawn = !is_named && draft.pod(&member).is_some_and(|pod| !pod.terminating);
+    let has_pod = || draft.pod(&member).is_some_and(|pod| !pod.terminating);
+    let is_withdrawn = !is_named && (on_cluster || has_pod());
     // A learner that was promoted just now is recorded as a voter first.
     let is_promoted = draft.record.joining().is_some_and(|(joining, _)| draft.is_listed_voter(joining));
     if !is_withdrawn || is_promoted || draft.listed(&member).is_none() {
@@ -77,6 +83,12 @@ pub(crate) fn withdraw_order(draft: &mut Draft<'_>) {
             draft.enter(Step::S1, &newest, Stage::Leaving(Leaving::Shrink));
         }
     }
+}
+
+/// Whether the annotation of the EtcdCluster is the order, or was it until a moment ago.
+fn is_on_cluster(draft: &Draft<'_>, order: &Replacement) -> bool {
+    let on_pod = draft.pod(&order.member).is_some_and(|pod| !pod.terminating && pod.replace);
+    draft.seen.replace_member.as_ref() == Some(&order.member) || (order.on_cluster && !on_pod)
 }
 
 /// Ends the replacement that is under way, if it is over, and begins the next one.
@@ -364,7 +376,9 @@ fn begin(draft: &mut Draft<'_>, member: &MemberName, loss: Loss) -> Flow {
     let before =
         draft.record.replacement.as_ref().filter(|before| before.member == *member && before.loss == loss);
     let since = before.map_or(draft.now, |before| before.since);
-    let replacement = Replacement { member: member.clone(), loss, since };
+    let on_cluster = before.is_some_and(|before| before.on_cluster);
+    let mut replacement = Replacement { member: member.clone(), loss, since, on_cluster };
+    replacement.on_cluster = loss == Loss::Ordered && is_on_cluster(draft, &replacement);
     draft.write_record(Step::P1, |record| record.replacement = Some(replacement));
     if is_healthy && loss.is_move() {
         return ON;

@@ -27,6 +27,8 @@ pub(crate) fn lost_pods(draft: &mut Draft<'_>) {
             }
             // The order to recover the quorum has ended. The member starts again on its data.
             Some(pod) if pod.read_only.is_some() => {
+                let withdrawn = draft.record.last_quorum_recovery.is_none();
+                draft.wait(Waiting::RecoveryEnded { withdrawn });
                 let _ = draft.delete_pod(Step::W2, &member);
             }
             Some(pod) if forgot_its_start(pod) && draft.record.is_bootstrapped() => {

@@ -26,6 +26,9 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
         .collect();
     for (name, why) in leaving {
         match draft.listed(&name) {
+            Some(_) if why == Leaving::Shrink && is_needed_again(draft, &name) => {
+                draft.enter(Step::S1, &name, Stage::Voter);
+            }
             Some(listed) => {
                 let may_stay = match why {
                     Leaving::Shrink => true,
@@ -51,6 +54,13 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
         }
     }
     ON
+}
+
+/// Whether the size was edited back before a healthy member was removed, however long that is held up: it would be removed only to grow
+/// again. In the place of one that is not healthy another one grows.
+fn is_needed_again(draft: &Draft<'_>, member: &MemberName) -> bool {
+    let size = draft.record.target.as_ref().map_or(0, |target| target.size);
+    draft.record.voters().count() < size && draft.seen.is_healthy(member, draft.now)
 }
 
 /// The steps of a removal have the numbers of the protocol that it is part of.

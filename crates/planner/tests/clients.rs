@@ -277,6 +277,27 @@ fn m08_no_member_is_removed_by_a_clock_that_differs_however_long_ago_clients_lef
 }
 
 #[test]
+fn m08_a_scale_in_that_a_clock_holds_up_is_taken_back_by_an_edit_and_clients_come_back() {
+    let mut world = World::running(3);
+    world.resize(2);
+    let plan = world.plan_that(|plan| !led_away(plan).is_empty());
+    world.carry_out(plan);
+    world.now = world.now + Span::seconds(3600);
+    world.seen.clock_differs = Some(ClockDifference::Ahead(Span::seconds(3600)));
+    let held = world.plan();
+    assert!(!removes(&held) && !serves(&world, "demo-2"), "{:?}", held.effects);
+    world.carry_out(held);
+    world.resize(3);
+    let story = world.settle();
+    assert!(!story.contains("MemberRemove") && !story.contains("MemberAdd"), "{story}");
+    assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2"], "{story}");
+    assert!(serves(&world, "demo-2"), "{story}");
+    world.seen.clock_differs = None;
+    let story = world.settle();
+    assert!(!story.contains("MemberRemove"), "{story}");
+}
+
+#[test]
 fn m12_a_member_that_stays_after_all_gets_its_clients_back() {
     let mut world = World::running(4);
     world.resize(3);

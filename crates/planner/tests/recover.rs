@@ -415,10 +415,13 @@ fn the_order_is_withdrawn_by_taking_off_the_annotation_and_the_members_start_aga
     let mut world = reported("auto");
     go_on(&mut world);
     world.seen.recover_from = None;
+    let withdrawn = Waiting::RecoveryEnded { withdrawn: true };
+    assert!(plan(&mut world).waiting.contains(&withdrawn), "{:?}", plan(&mut world).waiting);
     for member in ["demo-1", "demo-2", "demo-3", "demo-4"] {
         world.unsilence(member);
     }
     world.settle();
+    assert!(!plan(&mut world).waiting.contains(&withdrawn));
     assert_eq!(world.seen.record.quorum_recovery, None);
     assert!(held(&world).is_empty());
     assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2", "demo-3", "demo-4"]);

@@ -4,7 +4,7 @@ use crate::world::{World, name};
 use quorate_model::effect::Unsafe;
 use quorate_model::record::{Leaving, Loss, ReplacementEnd, Stage};
 use quorate_model::snapshot::Site;
-use quorate_model::{ClockDifference, Effect, EtcdCall, GuardVerdict, KubeEffect, Plan, Span, Waiting};
+use quorate_model::{ClockDifference, Effect, EtcdCall, GuardVerdict, KubeEffect, Plan, Span, Step, Waiting};
 
 pub const GRACE: Span = Span::seconds(600);
 
@@ -646,6 +646,45 @@ fn m10_an_order_on_the_etcd_cluster_replaces_a_member_that_has_no_pod_although_r
     let story = world.settle();
     assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-3"], "{story}");
     assert!(world.seen.record.replacement.is_none());
+}
+
+/// Its volume is gone, and its Pod cannot be created. The claim of the one that is to take its place does not come.
+#[test]
+fn m10_an_order_on_the_etcd_cluster_is_withdrawn_where_its_member_has_no_pod() {
+    let mut world = World::running(3);
+    world.settle();
+    world.seen.replacement_policy.enabled = false;
+    lose_volume(&mut world, "demo-1");
+    nothing_is_given_up(&mut world, Span(GRACE.0 * 2));
+    world.seen.replace_member = Some(name("demo-1"));
+    world.plan_that(|plan| plan.record.replacement.is_some());
+    let plan = world.plan();
+    assert!(plan.record.replacement.as_ref().is_some_and(|order| order.on_cluster), "{plan:#?}");
+    assert!(!world.seen.pods.contains_key(&name("demo-1")));
+    world.seen.record = plan.record;
+    world.seen.replace_member = None;
+    let story = world.settle();
+    let last = world.seen.record.last_replacement.clone().unwrap();
+    assert_eq!((last.member, last.end), (name("demo-1"), ReplacementEnd::Withdrawn), "{story}");
+    assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2"], "{story}");
+    assert!(world.seen.record.replacement.is_none());
+}
+
+#[test]
+fn m10_an_order_on_the_etcd_cluster_is_withdrawn_after_the_pod_of_its_member_was_created_again() {
+    let mut world = World::running(3);
+    world.settle();
+    world.seen.replace_member = Some(name("demo-1"));
+    world.plan_that(|plan| plan.record.replacement.is_some());
+    let plan = world.plan();
+    world.carry_out(plan);
+    world.seen.pods.remove(&name("demo-1"));
+    world.plan_that(|plan| plan.effects.iter().any(|effect| effect.step() == Step::W1));
+    let plan = world.plan();
+    world.carry_out(plan);
+    assert!(world.seen.pods.contains_key(&name("demo-1")));
+    world.seen.replace_member = None;
+    assert_withdrawn(&mut world);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use quorate_model::effect::{Boot, DowngradeAction};
 use quorate_model::names::Uid;
 use quorate_model::quorum::has_quorum;
 use quorate_model::quorum_recovery::{ReadOnlyAnswer, ReadOnlyOrder, ReadOnlyPod};
-use quorate_model::record::{Loss, QuarantineCause};
+use quorate_model::record::QuarantineCause;
 use quorate_model::snapshot::{
     Alarm, AlarmKind, Answer, BackupState, Budget, BudgetPolicy, CLIENTS_LEAVE_WITHIN, COMPARED_WITHIN,
     CommittedMark, Database, DefaultsTurn, DefragmentAttempt, Etcd, Hashes, KeysHash, List, Listed,
@@ -729,8 +729,7 @@ impl World {
             }
         }
         // As `manifests` writes it.
-        let order = self.seen.record.replacement.as_ref();
-        let replace = order.is_some_and(|order| order.loss == Loss::Ordered && order.member == *member);
+        let replace = self.seen.record.replacement.as_ref().is_some_and(|order| order.is_on_pod(member));
         let pod = Pod {
             uid,
             resource_version: "1".into(),

@@ -6,7 +6,7 @@ use quorate_api::backup::EtcdBackup;
 use quorate_manifests::certificate::{Generate, KeyPair};
 use quorate_manifests::{Kind, SiteQuestion, Write};
 use quorate_model::effect::EtcdCall;
-use quorate_model::snapshot::{Answer, KeysHash, List, Proof, Site};
+use quorate_model::snapshot::{Answer, KeysHash, List, Proof, Site, VolumeSpace};
 use quorate_model::{Instant, MemberName, Revision};
 
 use crate::objects::{Caches, Object};
@@ -56,6 +56,11 @@ pub enum Task {
     Caches,
     /// Ask a member for its Status. Answered by [`Reply::Status`].
     Status {
+        /// The member.
+        member: MemberName,
+    },
+    /// Ask the agent of a member for the free space of its volume. Answered by [`Reply::FreeSpace`].
+    FreeSpace {
         /// The member.
         member: MemberName,
     },
@@ -124,6 +129,8 @@ pub enum Reply {
     Caches(Box<Caches>),
     /// What a member reported.
     Status(Answer),
+    /// What the volume of a member has, or why that is not known.
+    FreeSpace(Result<VolumeSpace, String>),
     /// The member list, or why there is none.
     List(Result<List, String>),
     /// The hash of a member's keys, or why there is none.
@@ -165,6 +172,7 @@ impl Task {
             Self::Read { .. }
             | Self::Caches
             | Self::Status { .. }
+            | Self::FreeSpace { .. }
             | Self::MemberList { .. }
             | Self::Hash { .. }
             | Self::ProveProgress { .. }

@@ -14,6 +14,7 @@ mod calm;
 mod clocks;
 mod command;
 mod comparing;
+mod free_space;
 mod members;
 mod memory;
 mod objects;

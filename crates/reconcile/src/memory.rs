@@ -12,6 +12,7 @@ use quorate_model::{ClockDifference, ClusterRef, Instant, Snapshot, Span};
 
 use crate::calm::Calm;
 use crate::comparing::Comparing;
+use crate::free_space::FreeSpace;
 use crate::objects::{Caches, ClusterView, Object, ReadCluster, Versions};
 use crate::priority::PriorityClass;
 use crate::progress::Progress;
@@ -41,6 +42,7 @@ pub struct Memory {
     pub(crate) recent: Recent,
     pub(crate) calm: Calm,
     pub(crate) comparing: Comparing,
+    pub(crate) free_space: FreeSpace,
     /// Since when the API server admits no eviction of a Pod that the plan restarts.
     pub(crate) blocked_since: Option<Instant>,
     /// Whether it is this cluster's turn to take new defaults of the operator.

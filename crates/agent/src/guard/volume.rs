@@ -6,6 +6,7 @@ use std::path::Path;
 use nix::sys::statvfs::statvfs;
 use quorate_model::GuardVerdict;
 use quorate_model::guard::Refusal;
+use quorate_model::snapshot::VolumeSpace;
 
 use super::data::Data;
 use super::unreadable;
@@ -47,40 +48,9 @@ pub(crate) fn free_bytes(dir: &Path) -> io::Result<u64> {
     Ok(space(dir)?.free)
 }
 
-/// What a volume has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Space {
-    /// The free bytes.
-    pub(crate) free: u64,
-    /// All bytes of its file system.
-    pub(crate) all: u64,
-}
-
-/// Of the volume of a directory.
-pub(crate) fn space(dir: &Path) -> io::Result<Space> {
+/// What the volume of a directory has.
+pub(crate) fn space(dir: &Path) -> io::Result<VolumeSpace> {
     let stat = statvfs(dir)?;
     let unit = stat.fragment_size();
-    Ok(Space { free: stat.blocks_available() * unit, all: stat.blocks() * unit })
-}
-
-impl Space {
-    /// Whether etcd may soon end because the disk is full: less than four files of its log are free, or a tenth of a large volume. Of a small
-    /// one a quarter, for otherwise it would begin so.
-    pub(crate) fn is_nearly_used_up(self) -> bool {
-        self.free < (self.all / 10).max(4 * (64 << 20)).min(self.all / 4)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn m02_a_volume_is_nearly_used_up_while_the_log_still_has_room_for_some_files() {
-        let is_nearly = |free: u64, all: u64| Space { free: free << 20, all: all << 20 }.is_nearly_used_up();
-        assert!(!is_nearly(845, 1946), "the default volume at its quota");
-        assert!(is_nearly(255, 1946));
-        assert!(is_nearly(1000, 10_240) && !is_nearly(1100, 10_240));
-        assert!(!is_nearly(40, 128) && is_nearly(30, 128));
-    }
+    Ok(VolumeSpace { free: stat.blocks_available() * unit, all: stat.blocks() * unit })
 }

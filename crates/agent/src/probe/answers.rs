@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use quorate_api::job;
 use serde::Deserialize;
 
 use super::observe::Watch;
@@ -39,7 +40,7 @@ pub(super) struct Answers {
 
 pub(super) fn router(answers: Answers) -> Router {
     let routes = Router::new().route("/readyz", get(readyz)).route("/healthz", get(healthz));
-    routes.route("/facts", get(facts_of)).with_state(answers)
+    routes.route("/facts", get(facts_of)).route(job::VOLUME_PATH, get(volume)).with_state(answers)
 }
 
 /// A volume that hangs comes first: it is the cause of whatever else is found.
@@ -70,6 +71,23 @@ async fn facts_of(State(answers): State<Answers>, ConnectInfo(from): ConnectInfo
         return (StatusCode::FORBIDDEN, "facts are served inside the Pod only\n").into_response();
     }
     Json(facts::facts(&answers.watch, answers.volume.get()).await).into_response()
+}
+
+/// For the operator. It comes without credentials, as the kubelet does: two numbers tell nothing of the data.
+async fn volume(State(answers): State<Answers>) -> Response {
+    let unknown = |why: String| answer(Err(why)).into_response();
+    let Some(Volume { canary, .. }) = answers.volume.get() else {
+        return unknown("the volume was not looked at yet".to_owned());
+    };
+    if let Err(why) = canary.check() {
+        return unknown(why);
+    }
+    match canary.space() {
+        Some(space) => {
+            Json(job::VolumeSpace { free_bytes: space.free, volume_bytes: space.all }).into_response()
+        }
+        None => unknown("the free space is not known".to_owned()),
+    }
 }
 
 fn answer(answer: Result<(), String>) -> Answer {

@@ -12,7 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::guard::volume::{Space, space};
+use quorate_model::snapshot::VolumeSpace;
+
+use crate::guard::volume::space;
 use crate::log;
 
 /// The state of the volume, as the canary sees it.
@@ -29,7 +31,7 @@ struct Last {
     synced: Instant,
     error: Option<io::Error>,
     /// As it was after that.
-    space: Option<Space>,
+    space: Option<VolumeSpace>,
 }
 
 impl Canary {
@@ -48,7 +50,7 @@ impl Canary {
     }
 
     /// What the volume had free after that write.
-    pub(crate) fn space(&self) -> Option<Space> {
+    pub(crate) fn space(&self) -> Option<VolumeSpace> {
         self.last().space
     }
 
@@ -94,9 +96,10 @@ impl Canary {
     }
 
     /// Once each time that it changes.
-    fn report(&self, before: Option<Space>, now: Option<Space>) {
-        let is_nearly_used_up = |space: Option<Space>| space.is_some_and(Space::is_nearly_used_up);
-        let Some(Space { free, all }) = now else { return };
+    fn report(&self, before: Option<VolumeSpace>, now: Option<VolumeSpace>) {
+        let is_nearly_used_up =
+            |space: Option<VolumeSpace>| space.is_some_and(VolumeSpace::is_nearly_used_up);
+        let Some(VolumeSpace { free, all }) = now else { return };
         let mib = |bytes: u64| bytes >> 20;
         let what =
             format!("{} of {} MiB are free on the volume of {}", mib(free), mib(all), self.path.display());

@@ -347,7 +347,13 @@ fn recovery_active(picture: &Picture<'_>) -> Finding {
         let (member, loss) = (&replacement.member, replacement.loss);
         let step = picture.next_step();
         let step = if step.is_empty() { String::new() } else { format!(". {step}") };
-        return Finding::yes(Reason::Replacing, format!("{member} is being replaced: {loss}{step}"));
+        let is_named = picture.seen.is_ordered_to_be_replaced(member);
+        let goes_on = if replacement.on_cluster && !is_named {
+            format!(". The annotation was removed after {member} was, so this is not withdrawn and goes on")
+        } else {
+            String::new()
+        };
+        return Finding::yes(Reason::Replacing, format!("{member} is being replaced: {loss}{step}{goes_on}"));
     }
     let kept_off = picture.waits(|waiting| {
         let keeps_off = matches!(

@@ -2,6 +2,7 @@
 
 use quorate_api::status::{EtcdClusterStatus, Phase};
 use quorate_api::{ConditionType, Explanation, Reason};
+use quorate_model::incarnation::Order;
 use quorate_model::record::Stage;
 use quorate_model::snapshot::Pod;
 use quorate_model::{Effect, Instant, KubeEffect, MemberName, Plan, Record, Snapshot, Span, Target, Waiting};
@@ -137,7 +138,24 @@ impl<'a> Picture<'a> {
         };
         let text = "every member is being replaced, as an EtcdRestore orders";
         let otherwise = || Explanation::new(Reason::RestoringInPlace, text);
-        Some(stays.or_else(moves).unwrap_or_else(otherwise))
+        let why = stays.or_else(moves).unwrap_or_else(otherwise);
+        if !self.goes_on_without_its_order() {
+            return Some(why);
+        }
+        let text = format!(
+            "{}. Its order was removed after every member had stopped and their volumes were given up, so it is not withdrawn and goes on",
+            why.message()
+        );
+        Some(Explanation::new(why.reason(), text))
+    }
+
+    /// Whether the order for another incarnation was removed when it could not be withdrawn any more.
+    fn goes_on_without_its_order(&self) -> bool {
+        let next = self.record.next_incarnation.as_ref().filter(|next| next.stopped);
+        next.is_some_and(|next| match &next.order {
+            Order::Restore { .. } => !self.seen.orders.iter().any(|seen| seen.order == next.order),
+            Order::Recovery { .. } => self.seen.recover_from.is_none(),
+        })
     }
 
     /// A linearizable list was read a moment ago: proof of a quorum.

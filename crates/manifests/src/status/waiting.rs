@@ -356,6 +356,15 @@ fn row(waiting: &Waiting) -> Row {
             Reason::RecoveryRefused,
             format!("operator.etcd.io/recover-quorum-from is not followed: {why}"),
         ),
+        Waiting::RecoveryEnded { withdrawn } => {
+            let how = if *withdrawn { "is withdrawn" } else { "has ended, since a quorum answers, or has its data" };
+            moves(
+                Reason::RecoveringQuorum,
+                format!(
+                    "operator.etcd.io/recover-quorum-from {how}. Nothing was given up: the members are started again on their own volumes"
+                ),
+            )
+        }
         Waiting::NotRead { member, why } => waits(
             Reason::RecoveringQuorum,
             format!("it is not known yet what {member} has stored: {why}"),

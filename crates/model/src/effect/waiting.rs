@@ -268,6 +268,11 @@ pub enum Waiting {
         /// Why.
         why: String,
     },
+    /// The order to recover the quorum has ended before anything was given up. The members are started again.
+    RecoveryEnded {
+        /// Its annotation was removed; else a quorum answers, or has its data.
+        withdrawn: bool,
+    },
     /// The last container of a member may still run; why, and what to do.
     MayRun {
         /// The member.

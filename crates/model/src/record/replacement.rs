@@ -50,6 +50,8 @@ pub struct Replacement {
     pub loss: Loss,
     /// Since when.
     pub since: Instant,
+    /// The order is the annotation of the EtcdCluster, not that of the Pod: it is withdrawn when it is no longer there.
+    pub on_cluster: bool,
 }
 
 /// How the last replacement ended.
@@ -76,6 +78,13 @@ pub enum ReplacementEnd {
     Failed,
     /// It was not needed any more: the member is back, or the order was taken back.
     Withdrawn,
+}
+
+impl Replacement {
+    /// Whether the order is the annotation of this member's Pod. It is on every Pod of the member, so that its absence is always a person's.
+    pub fn is_on_pod(&self, member: &MemberName) -> bool {
+        self.loss == Loss::Ordered && !self.on_cluster && self.member == *member
+    }
 }
 
 impl Loss {

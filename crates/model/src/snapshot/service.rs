@@ -62,11 +62,12 @@ impl Snapshot {
         self.etcd.no_list_since.is_some_and(|since| since <= now && now - since <= FRESH)
     }
 
-    /// Whether the file of a voter is close to its quota, so that it may raise an alarm NOSPACE at any moment, and refuse writes.
+    /// Whether the file of a voter is close to its quota, so that it may raise an alarm NOSPACE at any moment, and refuse writes; or whether
+    /// a volume is nearly used up.
     pub fn is_nearly_full(&self, now: Instant) -> bool {
         let is_nearly_full =
             |voter| self.database_of(voter, now).is_some_and(|database| database.is_nearly_full());
-        self.record.voters().any(is_nearly_full)
+        self.record.voters().any(is_nearly_full) || self.nearly_used_up().next().is_some()
     }
 
     /// Whether a client that connects through the client Service can read and write.

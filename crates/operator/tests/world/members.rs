@@ -1,7 +1,7 @@
 //! Nodes that run the model of etcd (`quorate_sim`). Every Pod gets its own address. A connection to it goes over memory to a
 //! gRPC server in this process, which answers from the model.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,12 +13,13 @@ use quorate_etcd::wire::kv_server::KvServer;
 use quorate_etcd::wire::maintenance_server::MaintenanceServer;
 use quorate_etcd::{Stream, Transport};
 use quorate_manifests::Write;
+use quorate_manifests::service::PROBE_PORT;
 use quorate_operator::Clock;
 use quorate_sim::etcd::State;
 use quorate_sim::world::World as Nodes;
 use quorate_sim::world::faults::Fault;
 use quorate_sim::world::kubelet::address_of;
-use tokio::io::{DuplexStream, duplex};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -45,6 +46,9 @@ struct Inner {
 struct Network {
     /// Members that accept connections and never reply.
     hung: BTreeSet<String>,
+    /// What agents reply of the free space of their volumes, and its size.
+    free_space: BTreeMap<String, (u64, u64)>,
+    asked_for_free_space: usize,
     /// Open connections, with the name of their Pod.
     connections: Vec<(String, CancellationToken)>,
     /// Decides the outcome of a call.
@@ -90,6 +94,8 @@ impl Members {
         let nodes = Mutex::new(Nodes::around(store, clock.now()));
         let network = Network {
             hung: BTreeSet::new(),
+            free_space: BTreeMap::new(),
+            asked_for_free_space: 0,
             connections: Vec::new(),
             decide: Box::new(|_| CallOutcome::Done),
             changes: Vec::new(),
@@ -120,6 +126,16 @@ impl Members {
     /// From now on this member accepts connections and never replies.
     pub fn hang(&self, member: &str) {
         self.network().hung.insert(member.to_owned());
+    }
+
+    /// From now on the agent of this member replies with this free space of its volume, and this size, in bytes.
+    pub fn free_space(&self, member: &str, free: u64, all: u64) {
+        self.network().free_space.insert(member.to_owned(), (free, all));
+    }
+
+    /// How many requests for free space the agents got.
+    pub fn asked_for_free_space(&self) -> usize {
+        self.network().asked_for_free_space
     }
 
     /// From now on this decides the outcome of every call.
@@ -254,6 +270,9 @@ impl Members {
     }
 
     async fn dial(self, address: SocketAddr) -> io::Result<Stream> {
+        if address.port() == PROBE_PORT {
+            return self.dial_agent(address.ip());
+        }
         let to = {
             let nodes = self.nodes();
             let mut there =
@@ -270,6 +289,27 @@ impl Members {
             }
             Some((at, name, false, State::Running)) => Ok(Box::new(self.connect(at, name))),
         }
+    }
+
+    /// The agents of members serve nothing but the free space of their volumes, and most not even that.
+    fn dial_agent(&self, ip: IpAddr) -> io::Result<Stream> {
+        let name = {
+            let nodes = self.nodes();
+            let mut there = nodes.etcd.processes().filter(|(at, _)| IpAddr::V6(address_of(at)) == ip);
+            there.next().map(|(_, process)| process.launch.name.clone())
+        };
+        let mut network = self.network();
+        network.asked_for_free_space += 1;
+        let space = name.and_then(|name| network.free_space.get(&name).copied());
+        let (free, all) = space.ok_or(io::ErrorKind::ConnectionRefused)?;
+        let (ours, mut theirs) = duplex(1 << 16);
+        tokio::spawn(async move {
+            let body = format!("{{\"freeBytes\":{free},\"volumeBytes\":{all}}}");
+            let reply = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+            let _ = theirs.read(&mut [0; 1024]).await;
+            let _ = theirs.write_all(reply.as_bytes()).await;
+        });
+        Ok(Box::new(ours))
     }
 
     fn connect(&self, at: String, name: String) -> DuplexStream {

@@ -164,6 +164,9 @@ impl Observing {
             (Phase::Members(observed), Task::Status { member }, Reply::Status(answer)) => {
                 observed.snapshot.etcd.answers.insert(member.clone(), answer);
             }
+            (Phase::Members(_), Task::FreeSpace { member }, Reply::FreeSpace(space)) => {
+                memory.free_space.replied(member, space, now);
+            }
             (Phase::Members(observed), Task::Site { member, .. }, Reply::Site(site)) => {
                 // Where that is not known, nothing follows from it.
                 if let Ok(site) = site {
@@ -240,6 +243,8 @@ impl Observing {
                 Phase::Conflicts(view, cluster) => match self.observe(view, cluster, memory, now) {
                     Ok(observed) => {
                         let mut tasks = observed.status_tasks();
+                        let can_answer = observed.snapshot.can_answer().map(|(member, _)| member);
+                        tasks.extend(memory.free_space.to_ask(can_answer, now));
                         tasks.extend(observed.sites_to_ask());
                         tasks.extend(observed.backups_to_read(now));
                         memory.comparing.begin_pass();
@@ -263,6 +268,7 @@ impl Observing {
                             continue;
                         }
                         memory.comparing.add_to(&mut observed.snapshot, now);
+                        memory.free_space.add_to(&mut observed.snapshot, now);
                         memory.progress.add_to(&mut observed.snapshot, now);
                         match self.plan_calmly(&mut observed, memory, now) {
                             Some(plan) if plan.proof_is_due && memory.progress.may_make_entry(now) => {
@@ -278,6 +284,7 @@ impl Observing {
                         memory.calm.read(None, None);
                         observed.list(Err(why));
                         memory.comparing.add_busy_to(&mut observed.snapshot, now);
+                        memory.free_space.add_to(&mut observed.snapshot, now);
                         memory.progress.add_to(&mut observed.snapshot, now);
                         memory.recent.add_to(&mut observed.snapshot, now);
                         let plan = quorate_planner::plan(&observed.snapshot, now);

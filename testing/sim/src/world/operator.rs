@@ -266,6 +266,7 @@ impl World {
             Task::Generate(order) => Reply::Keys(Ok(self.trust.generate(&order))),
             Task::Caches
             | Task::Status { .. }
+            | Task::FreeSpace { .. }
             | Task::MemberList { .. }
             | Task::Hash { .. }
             | Task::ProveProgress { .. }
@@ -292,6 +293,8 @@ impl World {
                     pod(&member).ok_or_else(|| "it has no Pod".to_owned()).and_then(|pod| self.ask(pod));
                 Some(Reply::Status(Answer { at: self.operators_time(), reply }))
             }
+            // Nothing is done by it.
+            Task::FreeSpace { .. } => Some(Reply::FreeSpace(Err("no agent here tells".to_owned()))),
             Task::MemberList { at } => {
                 let list = pod(&at).ok_or_else(|| "it has no Pod".to_owned());
                 let list = list.and_then(|pod| self.list(&at, pod));

@@ -1,6 +1,7 @@
-//! What members report: their own Status, and the member list.
+//! What members report: their own Status, the member list, and the free space of their volumes.
 
 mod clients;
+mod free_space;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::controllers::cluster::Shared;
 use crate::controllers::cluster::metrics::ClusterMetrics;
 
 pub(super) use clients::{ClientTls, ConnectError, Credentials, MemberClients};
+pub(super) use free_space::free_space;
 
 /// How often a member is asked whether it has applied an index.
 const POLL: Duration = Duration::from_millis(50);

@@ -16,7 +16,8 @@ use quorate_reconcile::{
 
 use super::Shared;
 use crate::controllers::cluster::observe::{
-    ConnectError, MemberClients, client_tls, connect, entry, keys_hash, member_list, prove, status,
+    ConnectError, MemberClients, client_tls, connect, entry, free_space, keys_hash, member_list, prove,
+    status,
 };
 use crate::controllers::cluster::report;
 use crate::controllers::cluster::{backup, execute, latest, site, tls};
@@ -116,6 +117,11 @@ impl Worker {
             Task::Status { member } => {
                 let client = self.connect(pass, &member);
                 async move { Reply::Status(status(shared, client).await) }.boxed()
+            }
+            Task::FreeSpace { member } => {
+                let pod = pass.observed().and_then(|(observed, _)| observed.pods.get(&member));
+                let ip = pod.and_then(|pod| pod.ip.clone());
+                async move { Reply::FreeSpace(free_space(&shared.transport, ip).await) }.boxed()
             }
             Task::MemberList { at } => {
                 let client = self.connect(pass, &at);

@@ -2,7 +2,9 @@
 
 use quorate_api::quantity::{rounded, text};
 use quorate_model::MemberName;
-use quorate_model::snapshot::{Database, SPACE_REGAINED_PERCENT, share_of_volume, volume_for_quota};
+use quorate_model::snapshot::{
+    Database, NearlyUsedUp, SPACE_REGAINED_PERCENT, share_of_volume, volume_for_quota,
+};
 use quorate_model::target::Medium;
 
 use super::in_words;
@@ -16,6 +18,7 @@ const SMALLEST_REPORTED: u64 = 16 << 20;
 /// What is reported while the cluster serves. Without the sizes of files: status would change with every write.
 pub(super) fn warnings(picture: &Picture<'_>) -> String {
     let mut message = nearly_full(picture);
+    message.push_str(&nearly_used_up(picture));
     message.push_str(&too_large_a_quota(picture));
     message.push_str(every_log(picture));
     message
@@ -43,10 +46,12 @@ pub(super) fn not_defragmented(picture: &Picture<'_>) -> Option<String> {
 }
 
 /// Where the storage class cannot expand volumes, a member gets a larger one by a move.
+const MOVE: &str = "where the storage class does not expand volumes, then annotate one Pod after the other with \
+                    operator.etcd.io/replace=true, each when every member is healthy";
+
 fn larger_volumes(quota: u64) -> String {
     format!(
-        "Raise spec.storageSpec.volumeSizeRequest to {} or more; where the storage class does not expand volumes, then annotate one Pod \
-         after the other with operator.etcd.io/replace=true, each when every member is healthy",
+        "Raise spec.storageSpec.volumeSizeRequest to {} or more; {MOVE}",
         rounded(volume_for_quota(quota))
     )
 }
@@ -89,6 +94,36 @@ fn nearly_full(picture: &Picture<'_>) -> String {
         ". {} at four fifths of the quota of {} or more, and at the quota etcd refuses writes. {cure}",
         in_words(&names, "is", "are"),
         rounded(quota)
+    )
+}
+
+/// By steps, for the same reason.
+fn nearly_used_up(picture: &Picture<'_>) -> String {
+    let low: Vec<_> = picture.seen.nearly_used_up().collect();
+    if low.is_empty() {
+        return String::new();
+    }
+    let each: Vec<String> = low
+        .iter()
+        .map(|(member, volume)| {
+            format!("{member} (less than {} of {})", text(volume.below), rounded(volume.all))
+        })
+        .collect();
+    let each: Vec<&str> = each.iter().map(String::as_str).collect();
+    let has_no_room = |(member, volume): &(&MemberName, NearlyUsedUp)| {
+        let database = picture.seen.database_of(member, picture.now);
+        database.is_some_and(|database| database.size >= volume.below)
+    };
+    let copy = if low.iter().any(has_no_room) {
+        " A second copy of the database does not fit any more: neither a snapshot of the leader nor a defragmentation."
+    } else {
+        ""
+    };
+    format!(
+        ". Little is free on the volume of {}, and etcd ends when its volume is full.{copy} Raise spec.storageSpec.volumeSizeRequest; {MOVE}. \
+         Meanwhile write less and no large values, for the log keeps what was written last; where the volume is a directory of a disk with \
+         other data, make room there",
+        in_words(&each, "", "").trim_end()
     )
 }
 
