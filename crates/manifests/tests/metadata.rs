@@ -40,7 +40,7 @@ fn objects(world: &World) -> Vec<(Kind, String, Value)> {
 }
 
 #[test]
-fn everything_that_is_created_has_what_the_spec_gives_and_what_the_operator_needs() {
+fn o10_everything_that_is_created_has_what_the_spec_gives_and_what_the_operator_needs() {
     let common =
         json!({ "labels": { "team": "a", "cost": "1" }, "annotations": { "example.com/owner": "b c" } });
     let world =
@@ -86,7 +86,7 @@ fn an_edit_reaches_what_exists_and_what_is_taken_out_goes_and_no_claim_is_made_a
         assert_eq!(meta["annotations"].get("example.com/owner"), None, "{kind:?} {name}");
     }
     world.edit(Kind::Volume, "demo-1", |claim| {
-        drop(claim["metadata"]["labels"].as_object_mut().unwrap().remove("mine"))
+        drop(claim["metadata"]["labels"].as_object_mut().unwrap().remove("mine"));
     });
     edit(&mut world, &json!({}), &json!({}));
     assert_eq!(uids(&world), before.0, "nothing was created again");
@@ -130,7 +130,7 @@ fn what_the_spec_gives_never_replaces_what_the_operator_needs_whatever_an_older_
 }
 
 #[test]
-fn what_has_no_owner_is_no_part_of_an_application_of_that_name_and_no_tool_prunes_it() {
+fn s13_what_has_no_owner_is_no_part_of_an_application_of_that_name_and_no_tool_prunes_it() {
     let world = running(&json!({}), &json!({}));
     let mut without_owner = Vec::new();
     for (kind, name, meta) in objects(&world) {
@@ -147,7 +147,7 @@ fn what_has_no_owner_is_no_part_of_an_application_of_that_name_and_no_tool_prune
 }
 
 #[test]
-fn claims_and_the_authority_of_an_earlier_release_get_the_marks_by_a_patch_also_at_size_zero() {
+fn s13_claims_and_the_authority_of_an_earlier_release_get_the_marks_by_a_patch_also_at_size_zero() {
     for size in [3, 0] {
         let mut world = running(&json!({}), &json!({}));
         let done = objects(&world);
