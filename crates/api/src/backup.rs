@@ -202,11 +202,11 @@ pub struct JobTemplate {
     pub node_selector: Option<BTreeMap<String, String>>,
     /// Taints that the Pods tolerate.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "rules::bounded::<Vec<Toleration>>")]
+    #[schemars(schema_with = "rules::of_kubernetes::<Vec<Toleration>>")]
     pub tolerations: Option<Vec<Toleration>>,
     /// Node and Pod affinity.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "rules::bounded::<Affinity>")]
+    #[schemars(schema_with = "rules::of_kubernetes::<Affinity>")]
     pub affinity: Option<Affinity>,
     /// The name of the PriorityClass.
     #[serde(skip_serializing_if = "Option::is_none")]

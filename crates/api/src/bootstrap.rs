@@ -91,7 +91,8 @@ pub struct RestoreStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<String>,
 
-    /// The object.
+    /// The object, with the fields that `source` of a snapshot has in a spec.
+    #[schemars(schema_with = "rules::recorded")]
     pub source: RestoreSource,
 
     /// By how much revisions are raised, to `leastRevision` at least.

@@ -14,6 +14,7 @@ mod backup;
 mod backup_before;
 mod disruption;
 mod maintenance;
+mod metadata;
 mod options;
 mod placement;
 mod pod;
@@ -28,6 +29,7 @@ pub use backup_before::{
 };
 pub use disruption::{DisruptionSpec, PodDisruptionBudgetPolicy};
 pub use maintenance::{DefragSpec, MaintenanceSpec};
+pub use metadata::ExtraMetadata;
 pub use options::{AutoCompactionMode, EtcdOptions};
 pub use placement::{OneMemberPerNode, PlacementSpec, Zones};
 pub use pod::{PodMetadata, PodSpec, PodTemplate, Resources};
@@ -172,6 +174,12 @@ pub struct EtcdClusterSpec {
     /// The settings of etcd that matter most, typed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub etcd: Option<EtcdOptions>,
+
+    /// Labels and annotations of every object that the operator creates for this cluster: Pods, PersistentVolumeClaims, Services, Secrets,
+    /// the PodDisruptionBudget, and Jobs. A value in podTemplate, storageSpec or a jobTemplate comes before one of the same key here. An edit
+    /// restarts the members, one after another, because their Pods are created again with it; the other objects are patched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub common_metadata: Option<ExtraMetadata>,
 
     /// What is added to the Pods of members.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -88,14 +88,29 @@ fn tidy(schema: &mut JSONSchemaProps) {
 }
 
 /// A status keeps what was written, by whichever release: nothing in it is defaulted, no field that a newer release wrote is pruned,
-/// and no value that this release does not know makes the API server refuse a write.
+/// and no value that this release does not know makes the API server refuse a write. Rules and bounds are for specs.
 fn open_to_other_releases(schema: &mut JSONSchemaProps) {
     schema.default = None;
     schema.enum_ = None;
-    if schema.properties.is_some() {
+    schema.pattern = None;
+    schema.format = None;
+    schema.min_length = None;
+    schema.max_length = None;
+    schema.max_items = None;
+    schema.max_properties = None;
+    schema.x_kubernetes_validations = None;
+    schema.required = None;
+    if schema.properties.is_some()
+        || schema.type_.as_deref() == Some("object") && schema.additional_properties.is_none()
+    {
         schema.x_kubernetes_preserve_unknown_fields = Some(true);
     }
+    // The API server asks for the keys of a list.
+    let keys = schema.x_kubernetes_list_map_keys.clone();
     each_subschema(schema, open_to_other_releases);
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        items.required = keys;
+    }
 }
 
 fn each_subschema(schema: &mut JSONSchemaProps, act: fn(&mut JSONSchemaProps)) {

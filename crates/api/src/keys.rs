@@ -30,6 +30,16 @@ pub const MANAGED_BY_VALUE: &str = "quorate";
 /// Label: the cluster, as the etcd-io operator writes it.
 pub const APP: &str = "app";
 
+/// Annotation: the keys of labels and annotations that the spec gave to the object, so that one that is taken out of the spec is taken off it.
+pub const GIVEN: &str = "operator.etcd.io/metadata-of-spec";
+
+/// What tells Argo CD, Flux and Helm not to delete an object: it is on what outlives the EtcdCluster, and has no owner for that.
+pub const KEEP: [(&str, &str); 3] = [
+    ("argocd.argoproj.io/sync-options", "Prune=false,Delete=false"),
+    ("helm.sh/resource-policy", "keep"),
+    ("kustomize.toolkit.fluxcd.io/prune", "disabled"),
+];
+
 /// Annotation that lets a new EtcdCluster serve the volumes of an earlier one: the ID of that etcd cluster.
 pub const ADOPT: &str = "operator.etcd.io/adopt";
 

@@ -232,21 +232,15 @@ pub(crate) fn etcd() -> Vec<Rule> {
 
 /// On `podTemplate.spec.resources`.
 pub(crate) fn resources() -> Vec<Rule> {
-    ["cpu", "memory"]
-        .into_iter()
-        .map(|name| {
-            rule(
-                format!(
-                    "!has(self.requests) || !has(self.limits) || !('{name}' in self.requests) || \
-                     !('{name}' in self.limits) || !isQuantity(string(self.requests['{name}'])) || \
-                     !isQuantity(string(self.limits['{name}'])) || \
-                     quantity(string(self.requests['{name}'])).compareTo(\
-                     quantity(string(self.limits['{name}']))) <= 0"
-                ),
-                &format!("resources: the {name} request must not be larger than the {name} limit"),
-            )
-        })
-        .collect()
+    let (request, limit) = ("string(self.requests[name])", "string(self.limits[name])");
+    vec![rule(
+        format!(
+            "!has(self.requests) || !has(self.limits) || ['cpu', 'memory'].all(name, !(name in self.requests) || \
+             !(name in self.limits) || !isQuantity({request}) || !isQuantity({limit}) || \
+             quantity({request}).compareTo(quantity({limit})) <= 0)"
+        ),
+        "resources: the request of cpu and that of memory must not be larger than the limit",
+    )]
 }
 
 /// A quantity, as text or as a number.
@@ -301,9 +295,29 @@ pub(crate) fn node_selector(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The schema that Kubernetes has for a type, with bounds on lists, maps and texts.
-pub(crate) fn bounded<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+/// The schema that Kubernetes has for a type, without its descriptions: they are three quarters of it, a definition has it several
+/// times, and `kubectl explain pod.spec` prints them. The field itself keeps ours. It has no bounds, so a rule may ask whether a field
+/// below it is there, and no more.
+pub(crate) fn of_kubernetes<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     let mut schema = T::json_schema(generator).to_value();
+    describe_no_more(&mut schema);
+    schema.try_into().expect("a schema without descriptions is a schema")
+}
+
+fn describe_no_more(schema: &mut Value) {
+    let Value::Object(fields) = schema else { return };
+    fields.remove("description");
+    for inner in ["items", "additionalProperties"] {
+        fields.get_mut(inner).into_iter().for_each(describe_no_more);
+    }
+    if let Some(Value::Object(properties)) = fields.get_mut("properties") {
+        properties.values_mut().for_each(describe_no_more);
+    }
+}
+
+/// The same, with bounds on lists, maps and texts, for rules that read them.
+pub(crate) fn bounded<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = of_kubernetes::<T>(generator).to_value();
     bound(&mut schema);
     schema.try_into().expect("a schema with bounds is a schema")
 }
@@ -328,6 +342,11 @@ fn bound(schema: &mut Value) {
     }
 }
 
+/// A field of a spec as status records it. Its fields are described, and checked, where they are written.
+pub(crate) fn recorded(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "object" })
+}
+
 /// Annotations of Pods.
 pub(crate) fn annotations(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
@@ -336,6 +355,27 @@ pub(crate) fn annotations(_: &mut SchemaGenerator) -> Schema {
         "additionalProperties": { "type": "string", "maxLength": 16384 },
         "x-kubernetes-validations": [ours()],
     })
+}
+
+/// Annotations of any object: those that the operator and Kubernetes set on some of them are theirs.
+pub(crate) fn annotations_of_objects(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = annotations(generator).to_value();
+    schema["x-kubernetes-validations"] = json!([
+        ours(),
+        rule(
+            "self.all(key, !(key in ['argocd.argoproj.io/sync-options', 'kustomize.toolkit.fluxcd.io/prune', \
+             'helm.sh/resource-policy']))",
+            "the annotations argocd.argoproj.io/sync-options, kustomize.toolkit.fluxcd.io/prune and helm.sh/resource-policy are set by \
+             the operator on what outlives the EtcdCluster, so that no tool prunes it: choose other keys",
+        ),
+        rule(
+            "self.all(key, !key.startsWith('pv.kubernetes.io/') && !key.startsWith('volume.kubernetes.io/') && \
+             !key.startsWith('volume.beta.kubernetes.io/'))",
+            "keys that start with pv.kubernetes.io/, volume.kubernetes.io/ or volume.beta.kubernetes.io/ are set by Kubernetes: choose \
+             other keys",
+        ),
+    ]);
+    schema.try_into().expect("a schema with rules is a schema")
 }
 
 /// Names of Secrets, in the shape that Pods have them.

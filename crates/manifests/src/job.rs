@@ -18,6 +18,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::Defaults;
+use crate::metadata;
 use crate::pod::{
     AGENT, AGENT_DIR, AGENT_VOLUME, FETCH, SKIP_CONTAINERS, install_from, resources, restricted,
     security_context,
@@ -298,6 +299,10 @@ pub(crate) fn template_of_cluster(
 /// admits the members admits their users and groups.
 fn of_cluster(template: Option<JobTemplate>, cluster: Option<&EtcdCluster>) -> JobTemplate {
     let mut template = template.unwrap_or_default();
+    if let Some(cluster) = cluster {
+        let JobTemplate { labels, annotations, .. } = template;
+        (template.labels, template.annotations) = metadata::merged(cluster, labels, annotations);
+    }
     if let Some(cluster) = cluster
         && template.image_pull_secrets.is_empty()
     {
@@ -403,11 +408,26 @@ fn scratch(template: &JobTemplate, cluster: Option<&EtcdCluster>, needed: Option
     let class = given.storage_class_name.or(of_members).filter(|class| !class.is_empty());
     let size = given.size.as_ref().and_then(quantity::bytes).max(needed).map(quantity::text);
     match (class, size) {
-        (Some(class), Some(size)) => json!({ "ephemeral": { "volumeClaimTemplate": { "spec": {
-            "accessModes": ["ReadWriteOnce"],
-            "storageClassName": class,
-            "resources": { "requests": { "storage": size } },
-        } } } }),
+        (Some(class), Some(size)) => {
+            let mut claim = json!({ "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": class,
+                "resources": { "requests": { "storage": size } },
+            } });
+            // What a policy demands of the claims of members it demands of this one.
+            let of_claims = storage.and_then(|storage| storage.metadata.clone()).unwrap_or_default();
+            let with = |own: BTreeMap<String, String>, pods: &BTreeMap<String, String>| {
+                pods.clone().into_iter().chain(own).collect::<BTreeMap<_, _>>()
+            };
+            let labels = with(of_claims.labels, &template.labels);
+            let annotations = with(of_claims.annotations, &template.annotations);
+            for (field, given) in [("labels", labels), ("annotations", annotations)] {
+                if !given.is_empty() {
+                    claim["metadata"][field] = json!(given);
+                }
+            }
+            json!({ "ephemeral": { "volumeClaimTemplate": claim } })
+        }
         (None, Some(size)) => json!({ "emptyDir": { "sizeLimit": size } }),
         (_, None) => json!({ "emptyDir": {} }),
     }
@@ -510,14 +530,15 @@ fn finish(mut pod: Value, name: &str, owner: Owner, seconds: i64, template: &Job
         (keys::MANAGED_BY.to_owned(), keys::MANAGED_BY_VALUE.to_owned()),
     ]);
     let mut all = labels.clone();
-    all.extend(own.clone());
+    all.extend(own);
     let job = json!({
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
             "name": name,
             "namespace": owner.namespace,
-            "labels": own,
+            "labels": all,
+            "annotations": Some(annotations).filter(|annotations| !annotations.is_empty()),
             "ownerReferences": [owner.reference],
         },
         "spec": {

@@ -18,6 +18,21 @@ pub fn of_cluster(at: &ClusterRef) -> BTreeMap<String, String> {
     pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
+/// The labels of an object that outlives the cluster. Without the label by which Argo CD takes it for part of an application of that
+/// name: what has no owner, and is not in Git, is deleted there.
+pub fn of_what_stays(at: &ClusterRef) -> BTreeMap<String, String> {
+    let mut labels = of_cluster(at);
+    labels.remove(keys::INSTANCE);
+    labels
+}
+
+/// The labels of the volume of one member.
+pub fn of_volume(at: &ClusterRef, member: &MemberName) -> BTreeMap<String, String> {
+    let mut labels = of_what_stays(at);
+    labels.insert(keys::MEMBER.to_owned(), member.as_str().to_owned());
+    labels
+}
+
 /// The labels of an object of one member.
 pub fn of_member(at: &ClusterRef, member: &MemberName) -> BTreeMap<String, String> {
     let mut labels = of_cluster(at);
@@ -46,7 +61,11 @@ pub fn of_serving(at: &ClusterRef) -> BTreeMap<String, String> {
 
 /// Metadata of an object that is deleted with the cluster: it has an owner reference. Never for data (R10).
 pub fn owned(cluster: &EtcdCluster, at: &ClusterRef, name: String) -> ObjectMeta {
-    ObjectMeta { owner_references: Some(vec![owner(cluster, at)]), ..owned_by_none(at, name) }
+    ObjectMeta {
+        owner_references: Some(vec![owner(cluster, at)]),
+        labels: Some(of_cluster(at)),
+        ..owned_by_none(at, name)
+    }
 }
 
 /// Metadata of an object that outlives the cluster.
@@ -54,7 +73,7 @@ pub fn owned_by_none(at: &ClusterRef, name: String) -> ObjectMeta {
     ObjectMeta {
         name: Some(name),
         namespace: Some(at.namespace.clone()),
-        labels: Some(of_cluster(at)),
+        labels: Some(of_what_stays(at)),
         ..ObjectMeta::default()
     }
 }

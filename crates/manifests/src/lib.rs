@@ -18,6 +18,7 @@ pub mod job;
 pub mod kind;
 pub mod labels;
 pub mod latest;
+mod metadata;
 pub mod observe;
 pub mod pod;
 mod quorum_recovery;

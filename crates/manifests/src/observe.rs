@@ -29,7 +29,7 @@ use crate::certificate::Certificate;
 use crate::kind::Kind;
 use crate::labels::{self, is_labelled, is_owned_by};
 use crate::target::{self, AgentDelivery, Defaults, Existing, ExistingData, Invalid};
-use crate::{backup_before, bootstrap, budget, certificate, record, restore, service, volume};
+use crate::{backup_before, bootstrap, budget, certificate, metadata, record, restore, service, volume};
 
 /// The observed objects with the label of the cluster, and the names that the executor found taken.
 #[derive(Clone, Debug)]
@@ -135,6 +135,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         image_volume_refused: None,
         volumes,
         foreign: foreign(seen, &at, &uid),
+        metadata_differs: metadata::differing(cluster, &at, &uid, seen),
         peer_service: presence(&at.name, &service::peer(cluster, &at)),
         client_service: presence(&client_name, &service::client(cluster, &at)),
         endpoints: services::endpoints(services::own(services, &client_name, &uid), pods, &member_pods),
@@ -347,7 +348,7 @@ fn read_volumes(
 }
 
 /// The member that an object of one is named after.
-fn member_name(meta: &ObjectMeta, at: &ClusterRef) -> Option<MemberName> {
+pub(crate) fn member_name(meta: &ObjectMeta, at: &ClusterRef) -> Option<MemberName> {
     let name = MemberName::new(meta.name.as_ref()?);
     at.ordinal(&name).map(|_| name)
 }

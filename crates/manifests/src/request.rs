@@ -10,7 +10,9 @@ use quorate_api::status::EtcdClusterStatus;
 use quorate_api::{EtcdBackup, EtcdCluster, keys};
 use quorate_model::effect::Boot;
 use quorate_model::record::Stage;
-use quorate_model::{Effect, Instant, KubeEffect, Leaf, MemberName, Record, Snapshot, Target, Token, Uid};
+use quorate_model::{
+    Effect, Instant, KubeEffect, Leaf, ManagedObject, MemberName, Record, Snapshot, Target, Token, Uid,
+};
 use serde_json::{Map, Value, json};
 
 use crate::certificate::order::{self, Renewed};
@@ -20,7 +22,7 @@ use crate::labels::{self, is_owned_by};
 use crate::observe::ClusterObjects;
 use crate::pod::{self, Member};
 use crate::target::{AgentDelivery, Defaults};
-use crate::{backup_before, budget, service, volume};
+use crate::{backup_before, budget, connection, metadata, service, volume};
 
 /// The input of a request, besides the effect.
 #[derive(Clone, Copy, Debug)]
@@ -97,16 +99,25 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
     match effect {
         KubeEffect::AddFinalizer => write(Kind::Cluster, &at.name, finalizers(&cluster.metadata, true)),
         KubeEffect::RemoveFinalizer => write(Kind::Cluster, &at.name, finalizers(&cluster.metadata, false)),
-        KubeEffect::ApplyPeerService => apply_service(context, service::peer(cluster, at), &at.name),
+        KubeEffect::ApplyPeerService => {
+            apply_service(context, service::peer(cluster, at), &at.name, &ManagedObject::PeerService)
+        }
         KubeEffect::ApplyClientService => {
-            apply_service(context, service::client(cluster, at), &service::client_name(at))
+            let name = service::client_name(at);
+            apply_service(context, service::client(cluster, at), &name, &ManagedObject::ClientService)
+        }
+        KubeEffect::ApplyConnection => {
+            let tls = snapshot.certificates.is_some();
+            let act = connection::act(cluster, &seen.secrets, at, &snapshot.uid, tls);
+            // The plan rests on a certificate that is there. An empty one is refused.
+            write(Kind::Secret, &connection::name(at), act.unwrap_or(Act::Create(Value::Null)))
         }
         KubeEffect::ApplyBudget { min_available } => {
             let desired = budget::budget(cluster, at, *min_available);
             let own = seen.budgets.iter().find(|seen| is_own(&seen.metadata, &at.name, snapshot));
             let act = match own {
                 Some(own) => Act::Patch(budget::merge_patch(own, &desired)),
-                None => Act::Create(desired),
+                None => Act::Create(with_metadata(context, &ManagedObject::DisruptionBudget, desired)),
             };
             write(Kind::Budget, &at.name, act)
         }
@@ -120,7 +131,7 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
             Request::Backup(Box::new(made.unwrap_or_default()))
         }
         KubeEffect::CreateAuthority => {
-            Request::Certificate(Box::new(order::authority(at, &snapshot.uid, context.now)))
+            Request::Certificate(Box::new(order::authority(cluster, at, &snapshot.uid, context.now)))
         }
         KubeEffect::KeepAuthority { secret, resource_version } => {
             let patch = json!({ "metadata": {
@@ -146,6 +157,7 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
         KubeEffect::CreateVolume { member } => {
             let storage = &target(context).storage;
             let made = volume::volume(at, &snapshot.uid, &token(record), member, storage);
+            let made = with_metadata(context, &ManagedObject::Volume(member.clone()), made);
             write(Kind::Volume, member.as_str(), Act::Create(made))
         }
         KubeEffect::AnnotateVolume { member, volume: uid, cluster_id, member_id, version } => {
@@ -155,6 +167,11 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
             let identity = volume::Identity { at, uid, member, record, cluster_id, member_id, version };
             let patch = volume::annotate(&precondition, identity);
             write(Kind::Volume, member.as_str(), Act::Patch(patch))
+        }
+        KubeEffect::ApplyMetadata { object, observed } => {
+            let uid = &snapshot.uid;
+            let (kind, name, patch) = metadata::patch(cluster, at, uid, seen, (object, observed));
+            write(kind, &name, Act::Patch(patch))
         }
         KubeEffect::QuarantineVolume { member, volume: uid, since, why } => {
             let patch = volume::quarantine(&volume_as_seen(snapshot, member, uid), *since, *why);
@@ -359,12 +376,18 @@ fn leaf_order(context: &Context<'_>, leaf: Leaf, renewed: Option<Renewed<'_>>) -
     Request::Certificate(Box::new(order::leaf(cluster, at, leaf, (pair, authority), renewed, *now)))
 }
 
-fn apply_service(context: &Context<'_>, desired: Value, name: &str) -> Request {
+/// An object that is to be created, with what the spec gives it.
+fn with_metadata(context: &Context<'_>, object: &ManagedObject, mut made: Value) -> Value {
+    metadata::add(context.cluster, &context.snapshot.cluster, object, &mut made);
+    made
+}
+
+fn apply_service(context: &Context<'_>, desired: Value, name: &str, object: &ManagedObject) -> Request {
     let Context { seen, snapshot, .. } = context;
     let own = seen.services.iter().find(|seen| is_own(&seen.metadata, name, snapshot));
     let act = match own {
         Some(own) => Act::Patch(service::merge_patch(own, &desired)),
-        None => Act::Create(desired),
+        None => Act::Create(with_metadata(context, object, desired)),
     };
     let namespace = snapshot.cluster.namespace.clone();
     Request::Write(Write { kind: Kind::Service, namespace, name: name.to_owned(), act })

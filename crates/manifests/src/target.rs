@@ -9,6 +9,7 @@ use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage
 use quorate_model::{Target, Version};
 
 use crate::flags;
+use crate::metadata;
 use crate::pod;
 use crate::template::Template;
 
@@ -146,6 +147,7 @@ pub(crate) fn resolve_with(
     let flags = flags::settings(&spec.etcd_options, spec.etcd.as_ref(), version.line(), room)?;
     let cluster::PodTemplate { metadata, spec: pod_spec } = spec.pod_template.clone().unwrap_or_default();
     let metadata = metadata.unwrap_or_default();
+    let (labels, annotations) = metadata::merged(cluster, metadata.labels, metadata.annotations);
     let pod_spec = pod_spec.unwrap_or_default();
     grace_is_enough(&pod_spec, &flags)?;
     let template = Template {
@@ -153,8 +155,8 @@ pub(crate) fn resolve_with(
         image_pull_policy: spec.image_pull_policy.map(|policy| policy.as_str().to_owned()),
         image_pull_secrets: spec.image_pull_secrets.iter().map(|secret| secret.name.clone()).collect(),
         flags,
-        labels: metadata.labels,
-        annotations: metadata.annotations,
+        labels,
+        annotations,
         spec: pod_spec,
         one_member_per_node: spec.placement.one_member_per_node,
         zones: spec.placement.zones,

@@ -31,7 +31,7 @@ pub fn volume(
         "metadata": {
             "name": member.as_str(),
             "namespace": at.namespace,
-            "labels": labels::of_member(at, member),
+            "labels": labels::of_volume(at, member),
             "annotations": {
                 keys::CLUSTER_UID: uid.as_str(),
                 keys::CLUSTER_TOKEN: token.as_str(),
@@ -68,7 +68,7 @@ pub(crate) struct Identity<'a> {
 pub(crate) fn annotate(precondition: &Value, identity: Identity<'_>) -> Value {
     let Identity { at, uid, member, record, cluster_id, member_id, version } = identity;
     let mut patch = json!({ "metadata": precondition });
-    patch["metadata"]["labels"] = json!(labels::of_member(at, member));
+    patch["metadata"]["labels"] = json!(labels::of_volume(at, member));
     patch["metadata"]["annotations"] = json!({
         keys::CLUSTER_UID: uid.as_str(),
         keys::CLUSTER_ID: cluster_id.to_string(),

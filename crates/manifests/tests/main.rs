@@ -7,6 +7,7 @@ mod certificates;
 mod in_place;
 mod jobs;
 mod messages;
+mod metadata;
 mod newer;
 mod objects;
 mod observe;

@@ -285,6 +285,9 @@ fn a_volume_grows_with_the_spec_and_gets_the_identity_annotations() {
     assert_eq!(
         volume["metadata"]["annotations"],
         json!({
+            "argocd.argoproj.io/sync-options": "Prune=false,Delete=false",
+            "helm.sh/resource-policy": "keep",
+            "kustomize.toolkit.fluxcd.io/prune": "disabled",
             "operator.etcd.io/cluster-uid": "u-1",
             "operator.etcd.io/cluster-token": "u-1-1",
             "operator.etcd.io/cluster-id": "c1",

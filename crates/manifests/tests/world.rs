@@ -221,10 +221,11 @@ impl World {
         let cluster = self.cluster();
         let (pods, services) = (self.all(Kind::Pod), self.all(Kind::Service));
         let (budgets, secrets) = (self.all(Kind::Budget), self.all(Kind::Secret));
+        let volumes = self.all(Kind::Volume);
         let seen = ClusterObjects {
             cluster: &cluster,
             pods: pods.iter().collect(),
-            volumes: Vec::new(),
+            volumes: volumes.iter().collect(),
             services: services.iter().collect(),
             budgets: budgets.iter().collect(),
             secrets: secrets.iter().collect(),

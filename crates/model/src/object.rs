@@ -1,6 +1,8 @@
 //! The Kubernetes objects of a cluster, named by what they are for. `manifests` knows their kinds and names.
 
-use crate::names::MemberName;
+use std::fmt;
+
+use crate::names::{MemberName, Uid};
 
 /// An object that the operator creates for a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,4 +19,26 @@ pub enum ManagedObject {
     PeerService,
     /// The Service that clients use.
     ClientService,
+}
+
+/// An object as it was observed: the precondition of a write to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObservedObject {
+    /// This object and no later one.
+    pub uid: Uid,
+    /// As it was observed.
+    pub resource_version: String,
+}
+
+impl fmt::Display for ManagedObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Volume(member) => write!(f, "volume {member}"),
+            Self::Pod(member) => write!(f, "Pod {member}"),
+            Self::DisruptionBudget => f.write_str("the PodDisruptionBudget"),
+            Self::Secret(name) => write!(f, "Secret {name}"),
+            Self::PeerService => f.write_str("the peer Service"),
+            Self::ClientService => f.write_str("the client Service"),
+        }
+    }
 }

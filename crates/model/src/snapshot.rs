@@ -23,7 +23,7 @@ use crate::guard::GuardVerdict;
 use crate::ids::{ClusterId, MemberId, Revision};
 use crate::incarnation::RestoreOrder;
 use crate::names::{ClusterRef, ClusterUid, MemberName, PeerUrl, Token, Uid};
-use crate::object::ManagedObject;
+use crate::object::{ManagedObject, ObservedObject};
 use crate::priority::PriorityClassRefused;
 use crate::quorum::has_quorum;
 use crate::quorum_recovery::{ReadOnlyPod, RecoverFrom};
@@ -119,6 +119,8 @@ pub struct Snapshot {
     /// Objects that have the names of this cluster's objects and are not owned by this EtcdCluster, each with its kind and name
     /// for messages: `Service default/demo`.
     pub foreign: BTreeMap<ManagedObject, String>,
+    /// Objects of this cluster other than Pods that lack labels or annotations that the spec gives them, or have some that it gave before.
+    pub metadata_differs: BTreeMap<ManagedObject, ObservedObject>,
     /// The headless peer Service.
     pub peer_service: Presence,
     /// The client Service.

@@ -7,8 +7,8 @@ use quorate_model::effect::{Rehearsal, Unsafe};
 use quorate_model::record::{Leaving, Member, QuarantineCause, Stage};
 use quorate_model::snapshot::{DOUBT_INTERVAL, Listed, PROOF_INTERVAL, Pod, StatusReply, Unhealthy, Volume};
 use quorate_model::{
-    ClockDifference, Effect, Instant, KubeEffect, MemberName, Ordinal, Plan, Protocol, Record, Snapshot,
-    Span, Step, Waiting,
+    ClockDifference, Effect, Instant, KubeEffect, ManagedObject, MemberName, Ordinal, Plan, Protocol, Record,
+    Snapshot, Span, Step, Waiting,
 };
 
 use crate::safety::{self, Scene};
@@ -165,6 +165,32 @@ impl<'a> Draft<'a> {
     pub(crate) fn annotates(&self, member: &MemberName) -> bool {
         self.effects.iter().any(|effect| {
             matches!(effect.as_kube(), Some(KubeEffect::AnnotateVolume { member: annotated, .. }) if annotated == member)
+        })
+    }
+
+    /// Whether the plan changes an object already: one of a member, of all Secrets, or a Service or budget.
+    pub(crate) fn changes(&self, object: &ManagedObject) -> bool {
+        self.effects.iter().filter_map(Effect::as_kube).any(|write| match object {
+            ManagedObject::Volume(volume) => matches!(
+                write,
+                KubeEffect::AnnotateVolume { member, .. }
+                    | KubeEffect::ExpandVolume { member, .. }
+                    | KubeEffect::QuarantineVolume { member, .. }
+                    | KubeEffect::DeleteVolume { member, .. } if member == volume
+            ),
+            ManagedObject::Secret(_) => matches!(
+                write,
+                KubeEffect::KeepAuthority { .. }
+                    | KubeEffect::DeleteAuthority { .. }
+                    | KubeEffect::RenewLeaf { .. }
+            ),
+            ManagedObject::DisruptionBudget => {
+                matches!(write, KubeEffect::ApplyBudget { .. } | KubeEffect::DeleteBudget { .. })
+            }
+            ManagedObject::PeerService => matches!(write, KubeEffect::ApplyPeerService),
+            ManagedObject::ClientService => matches!(write, KubeEffect::ApplyClientService),
+            // The operator changes the metadata of Pods by their revision.
+            ManagedObject::Pod(_) => true,
         })
     }
 

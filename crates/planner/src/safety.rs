@@ -90,6 +90,7 @@ fn may_write(scene: &Scene<'_>, write: &KubeEffect) -> Judged {
         | KubeEffect::ApplyPeerService
         | KubeEffect::ApplyClientService
         | KubeEffect::ApplyBudget { .. }
+        | KubeEffect::ApplyMetadata { .. }
         | KubeEffect::CreateBackup { .. }
         | KubeEffect::DeleteBudget { .. } => Ok(()),
         KubeEffect::CreateAuthority => certificates::may_create_authority(scene),

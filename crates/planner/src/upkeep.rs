@@ -90,6 +90,18 @@ pub(crate) fn services_and_volumes(draft: &mut Draft<'_>) {
         annotate_volume(draft, &member);
     }
     lead_clients(draft);
+    apply_metadata(draft);
+}
+
+/// K1: labels and annotations of the spec. Nothing waits for them: a policy may refuse them for good.
+pub(crate) fn apply_metadata(draft: &mut Draft<'_>) {
+    for (object, observed) in &draft.seen.metadata_differs {
+        // Another write of this plan changes the object, and this one would be refused after it.
+        if !draft.changes(object) {
+            let (object, observed) = (object.clone(), observed.clone());
+            draft.propose(Effect::kube(Step::K1, KubeEffect::ApplyMetadata { object, observed }));
+        }
+    }
 }
 
 /// K2, before S3 and P3: clients of a member that is about to be removed go elsewhere (R24). The time is on the Pod, so a crash of the

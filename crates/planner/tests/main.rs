@@ -16,6 +16,7 @@ mod leadership;
 mod learners;
 mod liveness;
 mod losses;
+mod metadata;
 mod no_room;
 mod placement;
 mod recover;

@@ -156,6 +156,7 @@ impl World {
                 image_volume_refused: None,
                 priority_class_refused: None,
                 foreign: BTreeMap::new(),
+                metadata_differs: BTreeMap::new(),
                 peer_service: Presence::Absent,
                 client_service: Presence::Absent,
                 endpoints: BTreeSet::new(),
@@ -559,6 +560,9 @@ impl World {
             | KubeEffect::IssueLeaf { .. }
             | KubeEffect::RenewLeaf { .. } => {
                 assert!(certificates::write(&mut self.seen, self.now, write));
+            }
+            KubeEffect::ApplyMetadata { object, .. } => {
+                self.seen.metadata_differs.remove(object).expect("it differs");
             }
             KubeEffect::ApplyClientService => self.seen.client_service = Presence::Matches,
             KubeEffect::ApplyBudget { min_available } => self.seen.budget = Some(budget(*min_available)),

@@ -323,6 +323,7 @@ impl Oracle {
             | KubeEffect::ApplyPeerService
             | KubeEffect::ApplyClientService
             | KubeEffect::ApplyBudget { .. }
+            | KubeEffect::ApplyMetadata { .. }
             | KubeEffect::DeleteBudget { .. }
             | KubeEffect::CreateBackup { .. }
             | KubeEffect::CreateAuthority

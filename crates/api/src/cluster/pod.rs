@@ -49,7 +49,7 @@ pub struct PodSpec {
 
     /// Node and Pod affinity. Without a podAntiAffinity here, the operator writes the one that spec.placement asks for.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "rules::bounded::<Affinity>")]
+    #[schemars(schema_with = "rules::of_kubernetes::<Affinity>")]
     pub affinity: Option<Affinity>,
 
     /// Labels that a node must have.
@@ -88,12 +88,12 @@ pub struct PodSpec {
 
     /// Taints that the Pods tolerate.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "rules::bounded::<Vec<Toleration>>")]
+    #[schemars(schema_with = "rules::of_kubernetes::<Vec<Toleration>>")]
     pub tolerations: Option<Vec<Toleration>>,
 
     /// How the Pods are spread. Absent: as spec.placement asks.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "rules::bounded::<Vec<TopologySpreadConstraint>>")]
+    #[schemars(schema_with = "rules::of_kubernetes::<Vec<TopologySpreadConstraint>>")]
     pub topology_spread_constraints: Option<Vec<TopologySpreadConstraint>>,
 
     /// The user, groups and profiles of the Pods. A field that is given replaces the one of the operator, which are: runAsUser,

@@ -4,6 +4,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::metadata::ExtraMetadata;
 use crate::rules::{self, rule};
 
 /// The size of a member's volume when the spec names none.
@@ -57,6 +58,10 @@ pub struct StorageSpec {
 
     /// Whether volumes that are no longer used are kept or deleted.
     pub retention: RetentionPolicy,
+
+    /// Labels and annotations of the PersistentVolumeClaims, such as those that a policy demands. Those that exist are patched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<ExtraMetadata>,
 }
 
 /// The medium of a member's data.
@@ -110,6 +115,7 @@ impl Default for StorageSpec {
             volume_size_limit: None,
             pvc_name: None,
             retention: RetentionPolicy::default(),
+            metadata: None,
         }
     }
 }

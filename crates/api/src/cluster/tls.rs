@@ -46,10 +46,7 @@ pub struct TlsProviderConfig {
     /// Settings of provider "cert-manager" of the etcd-io operator. Refused: this version of the operator issues the
     /// certificates itself.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-kubernetes-validations" = [
-        rule("false", "not supported yet: tls.providerCfg.certManagerCfg; this version of the operator issues the certificates \
-            itself. Remove it; autoCfg has the names and the life of certificates"),
-    ]))]
+    #[schemars(schema_with = "cert_manager_of_upstream")]
     pub cert_manager_cfg: Option<CertManagerConfig>,
 }
 
@@ -162,6 +159,13 @@ impl TlsSpec {
     pub fn auto(&self) -> Option<&AutoTlsConfig> {
         self.provider_cfg.as_ref()?.auto_cfg.as_ref()
     }
+}
+
+fn cert_manager_of_upstream(_: &mut SchemaGenerator) -> Schema {
+    rules::refused(
+        "not supported yet: tls.providerCfg.certManagerCfg; this version of the operator issues the certificates \
+         itself. Remove it; autoCfg has the names and the life of certificates",
+    )
 }
 
 fn peer_of_upstream(_: &mut SchemaGenerator) -> Schema {

@@ -4,7 +4,7 @@
 use k8s_openapi::api::core::v1::PodSecurityContext;
 use kube_core::Rule;
 use schemars::{Schema, SchemaGenerator};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{bounded, rule};
 
@@ -30,38 +30,22 @@ const JOBS: Place = Place {
     why: "Jobs run under the restricted Pod Security standard",
 };
 
-/// Kubernetes' schema with the rules. Its descriptions are long, and are those of Kubernetes.
+/// Kubernetes' schema with the rules for members.
 pub(crate) fn security_context(generator: &mut SchemaGenerator) -> Schema {
     context_at(MEMBERS, generator)
 }
 
-/// The same for the Pods of Jobs, with short descriptions: a definition has it several times.
+/// The same for the Pods of Jobs.
 pub(crate) fn security_context_of_jobs(generator: &mut SchemaGenerator) -> Schema {
-    let mut schema = context_at(JOBS, generator).to_value();
-    shorten(&mut schema["properties"]);
-    schema.try_into().expect("a schema with other descriptions is a schema")
-}
-
-fn shorten(schema: &mut Value) {
-    match schema {
-        Value::Object(fields) => {
-            if let Some(Value::String(text)) = fields.get_mut("description") {
-                "As in a Pod.".clone_into(text);
-            }
-            fields.values_mut().for_each(shorten);
-        }
-        Value::Array(items) => items.iter_mut().for_each(shorten),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
+    context_at(JOBS, generator)
 }
 
 fn context_at(place: Place, generator: &mut SchemaGenerator) -> Schema {
     let mut schema = bounded::<PodSecurityContext>(generator).to_value();
+    // Refused by a rule, whatever it has.
+    schema["properties"]["windowsOptions"] =
+        json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     schema["x-kubernetes-validations"] = json!(rules(place));
-    // Kubernetes' own text has a line that ends in `---`, which programs that split YAML take for its end.
-    schema["properties"]["fsGroup"]["description"] = json!(
-        "The group of the volumes, which every process has as a supplemental group. The kubelet gives the files of a volume to it."
-    );
     schema.try_into().expect("a schema with rules is a schema")
 }
 

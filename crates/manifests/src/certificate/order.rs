@@ -7,14 +7,14 @@ use k8s_openapi::api::core::v1::Secret;
 use quorate_api::{EtcdCluster, duration, keys};
 use quorate_model::certificate::Validity;
 use quorate_model::snapshot::Authority;
-use quorate_model::{ClusterRef, ClusterUid, Instant, Leaf, Span, Uid};
+use quorate_model::{ClusterRef, ClusterUid, Instant, Leaf, ManagedObject, Span, Uid};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::{CA, CERT, Certificate, KEY};
 use crate::kind::Kind;
-use crate::labels;
 use crate::request::{Act, Write};
+use crate::{labels, metadata};
 
 /// How long an authority is valid.
 const AUTHORITY: Span = Span::seconds(3650 * 86_400);
@@ -110,7 +110,7 @@ pub(crate) struct Renewed<'a> {
 const NOT_BACKED_UP: [(&str, &str); 1] = [(keys::VELERO_EXCLUDE, keys::VELERO_EXCLUDE_VALUE)];
 
 /// The order of a new authority. Its Secret has no owner: it is kept with the data.
-pub(crate) fn authority(at: &ClusterRef, uid: &ClusterUid, now: Instant) -> Order {
+pub(crate) fn authority(cluster: &EtcdCluster, at: &ClusterRef, uid: &ClusterUid, now: Instant) -> Order {
     let name = Certificate::Authority.secret_name(at);
     let mut secret = Secret {
         metadata: labels::owned_by_none(at, name.clone()),
@@ -119,7 +119,7 @@ pub(crate) fn authority(at: &ClusterRef, uid: &ClusterUid, now: Instant) -> Orde
     };
     secret.metadata.annotations =
         Some(BTreeMap::from([(keys::CLUSTER_UID.to_owned(), uid.as_str().to_owned())]));
-    let act = Act::Create(plain(&secret));
+    let act = Act::Create(made(cluster, at, &name, &secret));
     let validity = Validity { not_before: before(now, BEFORE), not_after: now + AUTHORITY };
     Order {
         generate: Generate::Authority { common_name: super::authority_name(uid), validity },
@@ -152,7 +152,7 @@ pub(crate) fn leaf(
         };
         let not_backed_up = NOT_BACKED_UP.map(|(key, value)| (key.to_owned(), value.to_owned()));
         secret.metadata.labels.get_or_insert_default().extend(not_backed_up);
-        (Act::Create(plain(&secret)), Some(Trusted::Authority(pair.cert.clone())))
+        (Act::Create(made(cluster, at, &name, &secret)), Some(Trusted::Authority(pair.cert.clone())))
     };
     let content = LeafContent {
         common_name: super::common_name(leaf, &cluster.spec.tls).to_owned(),
@@ -231,6 +231,9 @@ fn before(now: Instant, span: Span) -> Instant {
     Instant(now.0.saturating_sub(i64::try_from(span.0).unwrap_or(0)))
 }
 
-fn plain(secret: &Secret) -> Value {
-    serde_json::to_value(secret).expect("a Secret is plain data")
+/// The Secret that is to be created, with what the spec gives it.
+fn made(cluster: &EtcdCluster, at: &ClusterRef, name: &str, secret: &Secret) -> Value {
+    let mut made = serde_json::to_value(secret).expect("a Secret is plain data");
+    metadata::add(cluster, at, &ManagedObject::Secret(name.to_owned()), &mut made);
+    made
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::certificate::{Fingerprint, Leaf};
 use crate::ids::{ClusterId, MemberId};
 use crate::names::{MemberName, PeerUrl, Uid};
+use crate::object::{ManagedObject, ObservedObject};
 use crate::record::QuarantineCause;
 use crate::time::Instant;
 use crate::version::Version;
@@ -88,6 +89,13 @@ pub enum KubeEffect {
         member_id: MemberId,
         /// The version of etcd that has run on its data, or is about to, where it is known.
         version: Option<Version>,
+    },
+    /// Give an object the labels and annotations that the spec has for it.
+    ApplyMetadata {
+        /// Which.
+        object: ManagedObject,
+        /// Precondition.
+        observed: ObservedObject,
     },
     /// Raise the requested size of a volume.
     ExpandVolume {
@@ -212,6 +220,7 @@ impl KubeEffect {
         RenewLeaf,
         CreateVolume,
         AnnotateVolume,
+        ApplyMetadata,
         ExpandVolume,
         QuarantineVolume,
         DeleteVolume,
@@ -244,6 +253,7 @@ impl KubeEffect {
             | Self::RenewLeaf { .. }
             | Self::CreateVolume { .. }
             | Self::AnnotateVolume { .. }
+            | Self::ApplyMetadata { .. }
             | Self::QuarantineVolume { .. }
             | Self::ExpandVolume { .. }
             | Self::CreatePod { .. }
@@ -265,6 +275,7 @@ impl KubeEffect {
             | Self::RenewLeaf { .. }
             | Self::CreateVolume { .. }
             | Self::AnnotateVolume { .. }
+            | Self::ApplyMetadata { .. }
             | Self::QuarantineVolume { .. }
             | Self::CreatePod { .. }
             | Self::UngatePod { .. }
@@ -309,6 +320,9 @@ impl fmt::Display for KubeEffect {
             Self::AnnotateVolume { member, cluster_id, member_id, version, .. } => {
                 write!(f, "annotate volume {member} with cluster {cluster_id} member {member_id}")?;
                 version.map_or(Ok(()), |version| write!(f, " etcd {version}"))
+            }
+            Self::ApplyMetadata { object, .. } => {
+                write!(f, "apply the labels and annotations of the spec to {object}")
             }
             Self::ExpandVolume { member, bytes, .. } => write!(f, "expand volume {member} to {bytes} bytes"),
             Self::QuarantineVolume { member, volume, why, .. } => {

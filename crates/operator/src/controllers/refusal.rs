@@ -1,5 +1,6 @@
-//! Why a Job has no Pod, in the words of the quota, the policy or the webhook that refuses it. The controller of Jobs tells them in an event
-//! and nowhere else: a dry run by the operator would ask for other rights than that controller has.
+//! Why a Job has no Pod, or its Pod no scratch volume, in the words of the quota, the policy or the webhook that refuses it. The controllers
+//! of Jobs and of ephemeral volumes tell them in an event and nowhere else: a dry run by the operator would ask for other rights than those
+//! controllers have.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +29,10 @@ const QUOTED: usize = 600;
 /// and a pass over what waits comes each second.
 const GOOD_FOR: i64 = 10_000;
 
-/// The words about Jobs, by their uid, and when they were read.
+/// What the scheduler says of a Pod whose ephemeral volume has no claim yet.
+const NO_CLAIM: &str = "ephemeral volume controller";
+
+/// The words about Jobs and Pods, by their uid, and when they were read.
 #[derive(Debug, Default)]
 pub(super) struct Words(BTreeMap<String, (Instant, Option<String>)>);
 
@@ -39,15 +43,66 @@ impl Words {
         (0..GOOD_FOR).contains(&now.0.saturating_sub(at.0)).then_some(words)
     }
 
-    /// Those about a Job that has no Pod; they are read if they are old.
-    async fn about(&mut self, runtime: &Runtime, job: &Job, now: Instant) -> Option<String> {
-        let uid = job.metadata.uid.as_deref()?;
+    /// Those about what is refused; they are read if they are old.
+    async fn about(&mut self, runtime: &Runtime, refused: Refused<'_>, now: Instant) -> Option<String> {
+        let uid = refused.uid()?;
         if let Some(words) = self.fresh(uid, now) {
             return words.clone();
         }
-        let words = words(runtime, job).await;
+        let words = words(runtime, refused).await;
         self.0.insert(uid.to_owned(), (now, words.clone()));
         words
+    }
+}
+
+/// What a Job lacks.
+#[derive(Clone, Copy)]
+enum Refused<'a> {
+    /// Its Pod.
+    Pod(&'a Job),
+    /// The claim of a volume of its Pod.
+    Claim(&'a Job, &'a Pod),
+}
+
+impl<'a> Refused<'a> {
+    /// What a Job that is stuck lacks, if others may refuse it.
+    fn of(job: &'a Job, pod: Option<&'a Pod>, stuck: &str) -> Option<Self> {
+        match pod {
+            None => Some(Self::Pod(job)),
+            Some(pod) => stuck.contains(NO_CLAIM).then_some(Self::Claim(job, pod)),
+        }
+    }
+
+    /// The object that the events are about.
+    fn uid(self) -> Option<&'a str> {
+        match self {
+            Self::Pod(job) => job.metadata.uid.as_deref(),
+            Self::Claim(_, pod) => pod.metadata.uid.as_deref(),
+        }
+    }
+
+    /// The reason of the events.
+    fn reason(self) -> &'static str {
+        match self {
+            Self::Pod(_) => "FailedCreate",
+            Self::Claim(..) => "FailedBinding",
+        }
+    }
+
+    fn message(self, quoted: &str) -> String {
+        match self {
+            Self::Pod(job) => {
+                let name = job.metadata.name.as_deref().unwrap_or_default();
+                format!("no Pod of Job {name} is admitted: {quoted}. Change what refuses it{}", or_what(job))
+            }
+            Self::Claim(job, pod) => {
+                let name = pod.metadata.name.as_deref().unwrap_or_default();
+                format!(
+                    "a volume of Pod {name} is not admitted: {quoted}. Change what refuses it{}",
+                    or_what(job)
+                )
+            }
+        }
     }
 }
 
@@ -60,12 +115,21 @@ pub(super) async fn outcomes<'a>(
     now: Instant,
 ) -> Vec<(&'a Job, JobOutcome)> {
     let pods = || pods.iter().map(AsRef::as_ref);
-    read.0.retain(|uid, _| jobs.iter().any(|job| job.metadata.uid.as_ref() == Some(uid)));
+    let uids = || {
+        jobs.iter()
+            .map(|job| &job.metadata)
+            .chain(pods().map(|pod| &pod.metadata))
+            .map(|meta| meta.uid.as_ref())
+    };
+    read.0.retain(|uid, _| uids().any(|known| known == Some(uid)));
     let mut outcomes = Vec::with_capacity(jobs.len());
     for job in jobs {
         let outcome = match outcome(job, pods(), now) {
             JobOutcome::Running(Some(stuck)) => {
-                let words = if has_pod(job, pods()) { None } else { read.about(runtime, job, now).await };
+                let words = match Refused::of(job, pod_of(job, pods()), &stuck) {
+                    Some(refused) => read.about(runtime, refused, now).await,
+                    None => None,
+                };
                 JobOutcome::Running(Some(words.unwrap_or(stuck)))
             }
             other @ (JobOutcome::Running(None) | JobOutcome::Answered(_) | JobOutcome::Lost(_)) => other,
@@ -75,34 +139,33 @@ pub(super) async fn outcomes<'a>(
     outcomes
 }
 
-fn has_pod<'a>(job: &Job, mut pods: impl Iterator<Item = &'a Pod>) -> bool {
-    pods.any(|pod| {
+fn pod_of<'a>(job: &Job, mut pods: impl Iterator<Item = &'a Pod>) -> Option<&'a Pod> {
+    pods.find(|pod| {
         let mut owners = pod.metadata.owner_references.iter().flatten();
         owners.any(|owner| Some(&owner.uid) == job.metadata.uid.as_ref())
     })
 }
 
 /// `None` if there are none, or they cannot be read: without them the message says where they are.
-async fn words(runtime: &Runtime, job: &Job) -> Option<String> {
-    let (namespace, uid) = (job.metadata.namespace.as_deref()?, job.metadata.uid.as_deref()?);
+async fn words(runtime: &Runtime, refused: Refused<'_>) -> Option<String> {
+    let (Refused::Pod(job) | Refused::Claim(job, _)) = refused;
+    let (namespace, uid, reason) = (job.metadata.namespace.as_deref()?, refused.uid()?, refused.reason());
     let events = Api::<Event>::namespaced(runtime.client.clone(), namespace);
-    let of_job = format!("involvedObject.uid={uid},reason=FailedCreate");
-    let found = timeout(DEADLINE, events.list(&ListParams::default().fields(&of_job).limit(MOST))).await;
-    last(&found.ok()?.ok()?.items, job)
+    let of_it = format!("involvedObject.uid={uid},reason={reason}");
+    let found = timeout(DEADLINE, events.list(&ListParams::default().fields(&of_it).limit(MOST))).await;
+    last(&found.ok()?.ok()?.items, refused)
 }
 
-/// The last refusal of a Pod of this Job. Who may create events chooses what is in them, so the object is compared as well.
-fn last(events: &[Event], job: &Job) -> Option<String> {
-    let of_job = events.iter().filter(|event| {
-        event.involved_object.uid == job.metadata.uid && event.reason.as_deref() == Some("FailedCreate")
+/// The last refusal. Who may create events chooses what is in them, so the object is compared as well.
+fn last(events: &[Event], refused: Refused<'_>) -> Option<String> {
+    let of_it = events.iter().filter(|event| {
+        event.involved_object.uid.as_deref() == refused.uid()
+            && event.reason.as_deref() == Some(refused.reason())
     });
-    let last = of_job.max_by_key(|event| event.last_timestamp.as_ref().map(|time| time.0))?;
+    let last = of_it.max_by_key(|event| event.last_timestamp.as_ref().map(|time| time.0))?;
     let text = last.message.as_deref().unwrap_or_default().trim();
     let quoted: String = text.chars().take(QUOTED).collect();
-    let name = job.metadata.name.as_deref().unwrap_or_default();
-    (!quoted.is_empty()).then(|| {
-        format!("no Pod of Job {name} is admitted: {quoted}. Change what refuses it{}", or_what(job))
-    })
+    (!quoted.is_empty()).then(|| refused.message(&quoted))
 }
 
 /// What a person can change besides. The spec of an EtcdBackup is immutable, and the Pod of an EtcdRestore follows the members.
@@ -148,9 +211,36 @@ mod tests {
             event("a", "SuccessfulCreate", "2026-11-27T06:02:00Z", "Created pod"),
             event("b", "FailedCreate", "2026-11-27T06:03:00Z", "of another Job"),
         ];
-        let words = last(&events, &job).unwrap();
+        let words = last(&events, Refused::Pod(&job)).unwrap();
         assert!(words.starts_with(&format!("no Pod of Job backup-1 is admitted: {quota}")), "{words}");
-        assert_eq!(last(&events[2..], &job), None);
+        assert_eq!(last(&events[2..], Refused::Pod(&job)), None);
+    }
+
+    #[test]
+    fn o10_the_words_of_who_refuses_the_scratch_volume_are_quoted() {
+        let job: Job =
+            serde_json::from_value(json!({"metadata": {"name": "backup-1", "uid": "a", "ownerReferences": [
+                {"apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdBackup", "name": "x", "uid": "x"},
+            ]}}))
+            .unwrap();
+        let pod: Pod =
+            serde_json::from_value(json!({"metadata": {"name": "backup-1-x", "uid": "b"}})).unwrap();
+        let waits = "Pod backup-1-x is not scheduled: 0/3 nodes are available: waiting for ephemeral volume controller to \
+                     create the persistentvolumeclaim \"backup-1-x-scratch\"";
+        let refused = Refused::of(&job, Some(&pod), waits).unwrap();
+        let quota = "ephemeral volume scratch: persistentvolumeclaims is forbidden: exceeded quota: small";
+        let events = [
+            event("a", "FailedBinding", "2026-11-27T06:02:00Z", "of another object"),
+            event("b", "FailedBinding", "2026-11-27T06:01:00Z", quota),
+        ];
+        let words = last(&events, refused).unwrap();
+        assert!(
+            words.starts_with(&format!("a volume of Pod backup-1-x is not admitted: {quota}. Change")),
+            "{words}"
+        );
+        assert!(words.ends_with("with another spec.jobTemplate"), "{words}");
+        let full = "Pod backup-1-x is not scheduled: 0/3 nodes are available: 3 Insufficient cpu";
+        assert!(Refused::of(&job, Some(&pod), full).is_none(), "the scheduler's words say all");
     }
 
     #[test]
@@ -169,7 +259,7 @@ mod tests {
                 {"apiVersion": "operator.etcd.io/v1alpha1", "kind": owner, "name": "x", "uid": "x"},
             ]}});
             let refused = event("a", "FailedCreate", "2026-11-27T06:00:00Z", "Error creating: no");
-            last(&[refused], &serde_json::from_value(job).unwrap()).unwrap()
+            last(&[refused], Refused::Pod(&serde_json::from_value(job).unwrap())).unwrap()
         };
         for (owner, name, cure) in [
             ("EtcdBackup", "backup-1", "create another one with another spec.jobTemplate"),
