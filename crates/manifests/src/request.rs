@@ -20,7 +20,7 @@ use crate::labels::{self, is_owned_by};
 use crate::observe::ClusterObjects;
 use crate::pod::{self, Member};
 use crate::target::{AgentDelivery, Defaults};
-use crate::{backup_before, budget, service, volume};
+use crate::{backup_before, budget, connection, service, volume};
 
 /// The input of a request, besides the effect.
 #[derive(Clone, Copy, Debug)]
@@ -100,6 +100,12 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
         KubeEffect::ApplyPeerService => apply_service(context, service::peer(cluster, at), &at.name),
         KubeEffect::ApplyClientService => {
             apply_service(context, service::client(cluster, at), &service::client_name(at))
+        }
+        KubeEffect::ApplyConnection => {
+            let tls = snapshot.certificates.is_some();
+            let act = connection::act(cluster, &seen.secrets, at, &snapshot.uid, tls);
+            // The plan rests on a certificate that is there. An empty one is refused.
+            write(Kind::Secret, &connection::name(at), act.unwrap_or(Act::Create(Value::Null)))
         }
         KubeEffect::ApplyBudget { min_available } => {
             let desired = budget::budget(cluster, at, *min_available);

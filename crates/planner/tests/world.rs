@@ -22,8 +22,8 @@ use quorate_model::snapshot::{
 };
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
-    ClusterId, ClusterRef, ClusterUid, Effect, EtcdCall, Instant, KubeEffect, MemberId, MemberName, Minor,
-    Plan, Record, Revision, Snapshot, Span, Target, Version, Waiting,
+    ClusterId, ClusterRef, ClusterUid, Effect, EtcdCall, Instant, KubeEffect, Leaf, MemberId, MemberName,
+    Minor, Plan, Record, Revision, Snapshot, Span, Target, Version, Waiting,
 };
 use quorate_planner::plan;
 
@@ -157,6 +157,7 @@ impl World {
                 foreign: BTreeMap::new(),
                 peer_service: Presence::Absent,
                 client_service: Presence::Absent,
+                connection: Presence::Absent,
                 endpoints: BTreeSet::new(),
                 budget: None,
                 budget_policy: BudgetPolicy::OneAtATime,
@@ -553,7 +554,16 @@ impl World {
             | KubeEffect::IssueLeaf { .. }
             | KubeEffect::RenewLeaf { .. } => {
                 assert!(certificates::write(&mut self.seen, self.now, write));
+                let of_clients = matches!(
+                    write,
+                    KubeEffect::IssueLeaf { leaf: Leaf::Client, .. }
+                        | KubeEffect::RenewLeaf { leaf: Leaf::Client, .. }
+                );
+                if of_clients && self.seen.connection == Presence::Matches {
+                    self.seen.connection = Presence::Differs;
+                }
             }
+            KubeEffect::ApplyConnection => self.seen.connection = Presence::Matches,
             KubeEffect::ApplyClientService => self.seen.client_service = Presence::Matches,
             KubeEffect::ApplyBudget { min_available } => self.seen.budget = Some(budget(*min_available)),
             KubeEffect::CreateVolume { member, .. } => {
