@@ -5,6 +5,7 @@ use quorate_manifests::certificate::{self, Certificate};
 use quorate_manifests::{Act, Kind, NameConflict, Write, labels};
 use quorate_model::{ClusterRef, ClusterUid, Instant};
 
+use super::unlabelled;
 use crate::command::{Reply, Task};
 use crate::memory::Memory;
 use crate::objects::Object;
@@ -240,8 +241,9 @@ impl WriteRun {
                 if met == WriteError::Exists && is_ours(&object, owner.at, owner.uid) =>
             {
                 memory.exists(&object, now);
-                if object.kind() == Kind::Pod && !labels::is_labelled(object.meta(), owner.at) {
-                    memory.unlabelled.insert(self.name.clone());
+                let is_looked_for = unlabelled::is_looked_for(&object, owner.at);
+                if is_looked_for && !labels::is_labelled(object.meta(), owner.at) {
+                    memory.unlabelled.insert((self.kind, self.name.clone()));
                 }
                 self.exists_and_is_ours(object, owner.at)
             }
