@@ -1,5 +1,5 @@
 {{/* What the operator may do where it works. Each verb is there for a call that it makes; it deletes nothing but Pods,
-volumes, its PodDisruptionBudgets, its Jobs and the EtcdBackups of its schedules, and changes no node, no storage class and nothing of RBAC. "get" reads one object again when a write of it was
+volumes, Secrets of clusters, its PodDisruptionBudgets, its Jobs and the EtcdBackups of its schedules, and changes no node, no storage class and nothing of RBAC. "get" reads one object again when a write of it was
 refused; "list" and "watch" are how it sees. */}}
 {{- define "quorate.rules" -}}
 # The desired state. Patched for the finalizer: Pods are stopped before the object is deleted.
@@ -51,11 +51,11 @@ refused; "list" and "watch" are how it sees. */}}
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get, list, watch, create, patch, delete]
-# The peer and the client Service. They go with the EtcdCluster that owns them.
+# The peer and the client Service, which is patched as spec.service says. They go with the EtcdCluster that owns them.
 - apiGroups: [""]
   resources: [services]
   verbs: [get, list, watch, create, patch]
-# The certificates of clusters. RBAC cannot select by label, so this covers all Secrets of the namespaces.
+# The certificates of clusters, and the Secrets that applications connect with. RBAC cannot select by label, so this covers all Secrets of the namespaces.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, list, watch, create, patch, delete]

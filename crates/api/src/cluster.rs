@@ -19,6 +19,7 @@ mod options;
 mod placement;
 mod pod;
 mod recovery;
+mod service;
 mod storage;
 mod tls;
 mod updates;
@@ -34,6 +35,7 @@ pub use options::{AutoCompactionMode, EtcdOptions};
 pub use placement::{OneMemberPerNode, PlacementSpec, Zones};
 pub use pod::{PodMetadata, PodSpec, PodTemplate, Resources};
 pub use recovery::{DEFAULT_GRACE_PERIOD, DEFAULT_KEEP_VOLUMES, DEFAULT_TIMEOUT, RecoverySpec};
+pub use service::{ServiceSpec, ServiceType, TrafficDistribution};
 pub use storage::{AccessMode, DEFAULT_VOLUME_SIZE, Medium, Retention, RetentionPolicy, StorageSpec};
 pub use tls::{AltNames, AutoTlsConfig, CertManagerConfig, TlsProvider, TlsProviderConfig, TlsSpec};
 pub use updates::{OperatorDefaults, UpdatesSpec};
@@ -158,6 +160,10 @@ pub struct EtcdClusterSpec {
     /// TLS between members and with clients. Absent: TLS with certificates of the operator.
     #[serde(default)]
     pub tls: TlsSpec,
+
+    /// The Service NAME-client, by which clients reach the members. Absent: of type ClusterIP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<ServiceSpec>,
 
     /// A field that newer versions of the etcd-io operator propose. Refused: every member serves its metrics on port 2381.
     #[serde(default, skip_serializing_if = "Option::is_none")]

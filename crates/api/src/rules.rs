@@ -163,6 +163,25 @@ pub(crate) fn spec() -> Vec<Rule> {
     rules
 }
 
+/// On `service`.
+pub(crate) fn service() -> Vec<Rule> {
+    let is_same = "has(self.loadBalancerClass) == has(oldSelf.loadBalancerClass) && \
+                   (!has(self.loadBalancerClass) || self.loadBalancerClass == oldSelf.loadBalancerClass)";
+    vec![
+        rule(
+            "!has(self.loadBalancerClass) || self.type == 'LoadBalancer'",
+            "service.loadBalancerClass is for type LoadBalancer only: leave it out, or set that type",
+        )
+        .field_path(".loadBalancerClass"),
+        rule(
+            format!("self.type != 'LoadBalancer' || oldSelf.type != 'LoadBalancer' || ({is_same})"),
+            "service.loadBalancerClass is fixed while the type is LoadBalancer: set type ClusterIP first, then LoadBalancer with the \
+             other class",
+        )
+        .field_path(".loadBalancerClass"),
+    ]
+}
+
 /// On `storageSpec`.
 pub(crate) fn storage() -> Vec<Rule> {
     vec![

@@ -147,6 +147,11 @@ pub struct EtcdClusterStatus {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub hibernating: bool,
 
+    /// The Secret with all that an application connects with, once it exists. By this field tools for service bindings know an
+    /// EtcdCluster as a provisioned service (servicebinding.io).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub binding: Option<BindingStatus>,
+
     /// The certificates of the cluster; absent with TLS disabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificates: Option<CertificatesStatus>,
@@ -258,6 +263,14 @@ impl Phase {
             Self::Deleting => "Deleting",
         }
     }
+}
+
+/// A Secret that applications are bound to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct BindingStatus {
+    /// Its name: NAME-connection.
+    pub name: String,
 }
 
 /// The certificates of the cluster.

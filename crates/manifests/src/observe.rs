@@ -29,7 +29,9 @@ use crate::certificate::Certificate;
 use crate::kind::Kind;
 use crate::labels::{self, is_labelled, is_owned_by};
 use crate::target::{self, AgentDelivery, Defaults, Existing, ExistingData, Invalid};
-use crate::{backup_before, bootstrap, budget, certificate, metadata, record, restore, service, volume};
+use crate::{
+    backup_before, bootstrap, budget, certificate, connection, metadata, record, restore, service, volume,
+};
 
 /// The observed objects with the label of the cluster, and the names that the executor found taken.
 #[derive(Clone, Debug)]
@@ -138,6 +140,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         metadata_differs: metadata::differing(cluster, &at, &uid, seen),
         peer_service: presence(&at.name, &service::peer(cluster, &at)),
         client_service: presence(&client_name, &service::client(cluster, &at)),
+        connection: connection::presence(cluster, secrets, &at, &uid, tls),
         endpoints: services::endpoints(services::own(services, &client_name, &uid), pods, &member_pods),
         pods: member_pods,
         budget_policy: budget::policy(cluster),
@@ -412,6 +415,7 @@ fn managed_object(kind: Kind, name: &str, at: &ClusterRef) -> Option<ManagedObje
         Kind::Service if name == at.name => Some(ManagedObject::PeerService),
         Kind::Service => (name == service::client_name(at)).then_some(ManagedObject::ClientService),
         Kind::Budget => (name == at.name).then_some(ManagedObject::DisruptionBudget),
+        Kind::Secret if name == connection::name(at) => Some(ManagedObject::Connection),
         Kind::Secret => {
             let mut secrets = Certificate::ALL.into_iter().map(|certificate| certificate.secret_name(at));
             secrets.any(|secret| secret == name).then(|| ManagedObject::Secret(name.to_owned()))

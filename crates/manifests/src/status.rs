@@ -15,12 +15,13 @@ mod waiting;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use quorate_api::status::{EtcdClusterStatus, Phase, WaitingOrder};
+use quorate_api::status::{BindingStatus, EtcdClusterStatus, Phase, WaitingOrder};
 use quorate_api::{ConditionType, EtcdCluster, Explanation, Reason};
+use quorate_model::snapshot::Presence;
 use quorate_model::{Instant, Plan, Record, Snapshot, Version, Waiting};
 
 use crate::target::Invalid;
-use crate::{labels, record};
+use crate::{connection, labels, record};
 use conditions::{Finding, set};
 use picture::Picture;
 
@@ -62,6 +63,8 @@ pub fn status(situation: &Situation<'_>) -> EtcdClusterStatus {
     status.waiting_orders = plan.waiting.iter().filter_map(waiting_order).collect();
     status.data_agreed_by = agreed(snapshot, &plan.record, now);
     status.certificates = certificates::status(&status, snapshot);
+    status.binding = (snapshot.connection != Presence::Absent)
+        .then(|| BindingStatus { name: connection::name(&snapshot.cluster) });
     status.observed_generation = cluster.metadata.generation;
     status.phase = Some(picture.phase());
     status.current_replicas = count(snapshot.pods.len());

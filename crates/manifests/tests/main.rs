@@ -4,6 +4,7 @@ mod available;
 mod backups;
 mod backups_before;
 mod certificates;
+mod connection;
 mod in_place;
 mod jobs;
 mod messages;

@@ -23,6 +23,13 @@ fn rich() -> Value {
             "accessModes": "ReadWriteOncePod",
         },
         "etcdOptions": ["--log-level=warn"],
+        "service": {
+            "type": "LoadBalancer",
+            "annotations": { "example.com/internal": "true" },
+            "labels": { "team": "a", "app": "mine" },
+            "loadBalancerClass": "example.com/vip",
+            "trafficDistribution": "PreferClose",
+        },
         "etcd": { "snapshotCount": 5000, "autoCompactionMode": "periodic", "autoCompactionRetention": "1h" },
         "podTemplate": {
             "metadata": {
@@ -141,7 +148,9 @@ fn a_member_without_tls_and_disk_is_a_smaller_pod() {
     });
     let world = running(&spec);
     insta::assert_yaml_snapshot!("pod_plain_in_memory", created(&world, Kind::Pod, "demo-0"));
-    assert!(world.all::<Value>(Kind::Volume).is_empty() && world.all::<Value>(Kind::Secret).is_empty());
+    assert!(world.all::<Value>(Kind::Volume).is_empty());
+    let secrets = world.objects.keys().filter(|(kind, _)| *kind == Kind::Secret);
+    assert_eq!(secrets.map(|(_, name)| name.as_str()).collect::<Vec<_>>(), ["demo-connection"]);
 }
 
 #[test]
@@ -180,6 +189,7 @@ fn volumes_services_and_budget() {
     insta::assert_yaml_snapshot!("client_service", created(&world, Kind::Service, "demo-client"));
     insta::assert_yaml_snapshot!("budget", created(&world, Kind::Budget, "demo"));
     insta::assert_yaml_snapshot!("client_secret", created(&world, Kind::Secret, "demo-client-tls"));
+    insta::assert_yaml_snapshot!("connection_secret", created(&world, Kind::Secret, "demo-connection"));
 }
 
 #[test]

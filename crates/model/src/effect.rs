@@ -274,6 +274,7 @@ impl Effect {
                 | Step::D0
                 | Step::K1
                 | Step::K2
+                | Step::K3
                 | Step::B7
                 | Step::W1
                 | Step::W2

@@ -15,6 +15,8 @@ pub enum ManagedObject {
     DisruptionBudget,
     /// A Secret with certificates, by its name.
     Secret(String),
+    /// The Secret with all that an application connects with.
+    Connection,
     /// The headless Service by which members resolve each other.
     PeerService,
     /// The Service that clients use.

@@ -125,6 +125,8 @@ pub struct Snapshot {
     pub peer_service: Presence,
     /// The client Service.
     pub client_service: Presence,
+    /// The Secret with all that an application connects with. Its desired form has the client certificate as it was observed.
+    pub connection: Presence,
     /// Members whose Pods the client Service, as it is, sends clients to: it selects them, and they are ready.
     pub endpoints: BTreeSet<MemberName>,
     /// Which evictions the spec wants to admit.

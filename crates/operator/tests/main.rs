@@ -6,6 +6,7 @@ mod calm;
 mod campaign;
 mod certificates;
 mod clients;
+mod connection;
 mod crash;
 mod crash_life;
 mod faults;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use quorate_model::{MemberName, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
-use crate::{budget, certificates, restart, safety};
+use crate::{budget, certificates, connection, restart, safety};
 
 /// R12: members of two clusters behind one name, or another member than the name says. Nothing is touched.
 pub(crate) fn on_split_brain(draft: &mut Draft<'_>) -> Flow {
@@ -23,26 +23,28 @@ pub(crate) fn on_split_brain(draft: &mut Draft<'_>) -> Flow {
 }
 
 /// A newer operator wrote the status: the record is not complete. Lost Pods of the members that are known are restarted on
-/// their own volumes, certificates that are due are renewed, and the budget is kept up: nothing in status can contradict that. Nothing else
+/// their own volumes, certificates that are due are renewed, and the connection Secret and the budget are kept up: nothing in status can contradict that. Nothing else
 /// is done, not even a deletion.
 pub(crate) fn on_newer_status(draft: &mut Draft<'_>) -> Flow {
     let Some(why) = draft.seen.newer_status.clone() else { return ON };
     draft.wait(Waiting::StatusFromNewerVersion(why));
     if restart_known_members(draft) {
         certificates::renew(draft);
+        connection::keep_up(draft);
         budget::keep_up(draft);
     }
     DONE
 }
 
 /// R22: the API server does not store the record, so whatever this operator begins is forgotten by the next pass. Lost Pods are
-/// restarted on their own volumes, certificates that are due are renewed, and the budget is kept up, which needs no record; and nothing else
+/// restarted on their own volumes, certificates that are due are renewed, and the connection Secret and the budget are kept up, which needs no record; and nothing else
 /// is done, not even a deletion.
 pub(crate) fn on_outdated_definition(draft: &mut Draft<'_>) -> Flow {
     let Some(fields) = draft.seen.not_stored.clone() else { return ON };
     draft.wait(Waiting::CrdTooOld(fields));
     if restart_known_members(draft) {
         certificates::renew(draft);
+        connection::keep_up(draft);
         budget::keep_up(draft);
     }
     DONE

@@ -13,6 +13,7 @@ mod budget;
 mod certificates;
 mod claims;
 mod commit;
+mod connection;
 mod deletion;
 mod delivery;
 mod downgrade;
@@ -78,6 +79,7 @@ fn protocols(draft: &mut Draft<'_>) -> ControlFlow<Protocol> {
     upkeep::expand_volumes(draft);
     by(Protocol::NamesAndCertificates, upkeep::names_and_certificates(draft).into())?;
     restart::lost_pods(draft);
+    connection::keep_up(draft);
     by(Protocol::NoQuorum, halt::without_quorum(draft))?;
     upkeep::services_and_volumes(draft);
     by(Protocol::Maintain, maintain::finish_defragmentation(draft).into())?;

@@ -89,6 +89,7 @@ fn may_write(scene: &Scene<'_>, write: &KubeEffect) -> Judged {
         | KubeEffect::RemoveFinalizer
         | KubeEffect::ApplyPeerService
         | KubeEffect::ApplyClientService
+        | KubeEffect::ApplyConnection
         | KubeEffect::ApplyBudget { .. }
         | KubeEffect::ApplyMetadata { .. }
         | KubeEffect::CreateBackup { .. }

@@ -6,6 +6,7 @@ mod backups_before;
 mod certificates;
 mod claims;
 mod clients;
+mod connection;
 mod corruption;
 mod delivery;
 mod evictions;

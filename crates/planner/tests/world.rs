@@ -22,8 +22,8 @@ use quorate_model::snapshot::{
 };
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
-    ClusterId, ClusterRef, ClusterUid, Effect, EtcdCall, Instant, KubeEffect, MemberId, MemberName, Minor,
-    Plan, Record, Revision, Snapshot, Span, Target, Version, Waiting,
+    ClusterId, ClusterRef, ClusterUid, Effect, EtcdCall, Instant, KubeEffect, Leaf, MemberId, MemberName,
+    Minor, Plan, Record, Revision, Snapshot, Span, Target, Version, Waiting,
 };
 use quorate_planner::plan;
 
@@ -159,6 +159,7 @@ impl World {
                 metadata_differs: BTreeMap::new(),
                 peer_service: Presence::Absent,
                 client_service: Presence::Absent,
+                connection: Presence::Absent,
                 endpoints: BTreeSet::new(),
                 budget: None,
                 budget_policy: BudgetPolicy::OneAtATime,
@@ -560,10 +561,19 @@ impl World {
             | KubeEffect::IssueLeaf { .. }
             | KubeEffect::RenewLeaf { .. } => {
                 assert!(certificates::write(&mut self.seen, self.now, write));
+                let of_clients = matches!(
+                    write,
+                    KubeEffect::IssueLeaf { leaf: Leaf::Client, .. }
+                        | KubeEffect::RenewLeaf { leaf: Leaf::Client, .. }
+                );
+                if of_clients && self.seen.connection == Presence::Matches {
+                    self.seen.connection = Presence::Differs;
+                }
             }
             KubeEffect::ApplyMetadata { object, .. } => {
                 self.seen.metadata_differs.remove(object).expect("it differs");
             }
+            KubeEffect::ApplyConnection => self.seen.connection = Presence::Matches,
             KubeEffect::ApplyClientService => self.seen.client_service = Presence::Matches,
             KubeEffect::ApplyBudget { min_available } => self.seen.budget = Some(budget(*min_available)),
             KubeEffect::CreateVolume { member, .. } => {

@@ -27,8 +27,8 @@ const WRITE_AGAIN: Span = Span::seconds(300);
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     pub(crate) conflicts: BTreeSet<NameConflict>,
-    /// Pods of the cluster from which somebody took its label: the watches do not show them, so they are read by name.
-    pub(crate) unlabelled: BTreeSet<String>,
+    /// Pods of the cluster, and the connection Secret, from which somebody took its label: the watches do not show them, so they are read by name.
+    pub(crate) unlabelled: BTreeSet<(Kind, String)>,
     /// Why the API server refused a Pod with an image volume, if it did and an init container is the other way.
     pub(crate) image_volume_refused: Option<String>,
     /// Why the API server creates nothing in the namespace any more, if it is being deleted.

@@ -322,6 +322,7 @@ impl Oracle {
             | KubeEffect::RemoveFinalizer
             | KubeEffect::ApplyPeerService
             | KubeEffect::ApplyClientService
+            | KubeEffect::ApplyConnection
             | KubeEffect::ApplyBudget { .. }
             | KubeEffect::ApplyMetadata { .. }
             | KubeEffect::DeleteBudget { .. }

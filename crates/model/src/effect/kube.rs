@@ -21,6 +21,8 @@ pub enum KubeEffect {
     ApplyPeerService,
     /// Create the client Service, or bring it to its desired form.
     ApplyClientService,
+    /// Create the Secret with all that an application connects with, or bring it to its desired form.
+    ApplyConnection,
     /// Create the PodDisruptionBudget, or change its number.
     ApplyBudget {
         /// How many ready voters must stay.
@@ -210,6 +212,7 @@ impl KubeEffect {
         RemoveFinalizer,
         ApplyPeerService,
         ApplyClientService,
+        ApplyConnection,
         ApplyBudget,
         DeleteBudget,
         CreateBackup,
@@ -244,6 +247,7 @@ impl KubeEffect {
             | Self::RemoveFinalizer
             | Self::ApplyPeerService
             | Self::ApplyClientService
+            | Self::ApplyConnection
             | Self::ApplyBudget { .. }
             | Self::DeleteBudget { .. }
             | Self::CreateBackup { .. }
@@ -269,6 +273,7 @@ impl KubeEffect {
         match self {
             Self::ApplyPeerService
             | Self::ApplyClientService
+            | Self::ApplyConnection
             | Self::ApplyBudget { .. }
             | Self::CreateAuthority
             | Self::IssueLeaf { .. }
@@ -303,6 +308,7 @@ impl fmt::Display for KubeEffect {
             Self::RemoveFinalizer => f.write_str("remove the finalizer"),
             Self::ApplyPeerService => f.write_str("apply the peer Service"),
             Self::ApplyClientService => f.write_str("apply the client Service"),
+            Self::ApplyConnection => f.write_str("apply the connection Secret"),
             Self::ApplyBudget { min_available } => {
                 write!(f, "apply the PodDisruptionBudget (minAvailable {min_available})")
             }

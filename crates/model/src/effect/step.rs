@@ -148,6 +148,8 @@ steps! {
         K1,
         /// Lead clients to a member, or away from it.
         K2,
+        /// Create the connection Secret, or bring it up to date.
+        K3,
     }
     "maintain", Some(Maintain) => {
         /// Compact the history of a full database.

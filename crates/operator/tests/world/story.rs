@@ -120,6 +120,7 @@ fn of_request(sent: &Sent) -> Option<&'static str> {
         ("POST", "services") if named("-client") => "ApplyClientService",
         ("POST", "services") => "ApplyPeerService",
         ("POST", "secrets") if named("-ca") => "CreateAuthority",
+        ("POST", "secrets") if named("-connection") => "ApplyConnection",
         ("POST", "secrets") => "IssueLeaf",
         ("PATCH", "secrets") if sent.body["data"].is_object() => "RenewLeaf",
         ("PATCH", "secrets") => "KeepAuthority",

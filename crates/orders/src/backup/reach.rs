@@ -6,7 +6,7 @@ use quorate_api::backup::Endpoints;
 use quorate_api::{EtcdBackup, EtcdCluster};
 use quorate_manifests::certificate::Certificate;
 use quorate_manifests::observe::cluster_ref;
-use quorate_manifests::service;
+use quorate_manifests::{connection, service};
 use quorate_model::{ClusterRef, Leaf, MemberName};
 
 /// The EtcdCluster that the endpoints of a backup belong to and that does not allow its destination.
@@ -54,7 +54,8 @@ fn is_of(endpoints: &Endpoints, namespace: &str, at: &ClusterRef) -> bool {
         Certificate::Leaf(Leaf::Peer),
     ];
     let has_certificate = endpoints.tls_secret.as_ref().is_some_and(|secret| {
-        at.namespace == namespace && certificates.iter().any(|one| one.secret_name(at) == secret.name)
+        let is_certificate = || certificates.iter().any(|one| one.secret_name(at) == secret.name);
+        at.namespace == namespace && (is_certificate() || connection::name(at) == secret.name)
     });
     has_certificate || endpoints.urls.iter().any(|url| is_at(host(url), namespace, at))
 }

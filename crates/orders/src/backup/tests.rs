@@ -224,6 +224,7 @@ fn a_cluster_bounds_its_backups_also_where_they_name_its_members_as_endpoints() 
         (outside, "demo-client-tls", true),
         (outside, "demo-server-tls", true),
         (outside, "demo-peer-tls", true),
+        (outside, "demo-connection", true),
         ("https://demo-0.demo.default.svc:2379", "own", true),
         ("https://demo-0.demo.default.svc.cluster.local:2379", "own", true),
         ("https://demo-0.demo:2379", "own", true),

@@ -1,13 +1,19 @@
 //! Objects of the cluster from which somebody took its label. The watches select on the label, so they do not show them. A volume
-//! that is recorded is read by name before it counts as lost; a Pod, once its creation found that it exists.
+//! that is recorded is read by name before it counts as lost; a Pod and the connection Secret, once their creation found that they exist.
 
-use quorate_manifests::{Kind, labels};
+use quorate_manifests::{Kind, connection, labels};
 use quorate_model::ClusterRef;
 
 use super::{parsed, uid};
 use crate::command::Task;
 use crate::memory::Memory;
 use crate::objects::{ClusterView, Object, ReadCluster};
+
+/// Whether an object of the cluster is read by name once its creation found that it exists without the label, so that the label is put back.
+pub(super) fn is_looked_for(object: &Object, at: &ClusterRef) -> bool {
+    let is_connection = || object.meta().name == Some(connection::name(at));
+    object.kind() == Kind::Pod || (object.kind() == Kind::Secret && is_connection())
+}
 
 /// The reads of what the caches lack.
 pub(super) fn to_read<'a>(
@@ -19,7 +25,8 @@ pub(super) fn to_read<'a>(
     let volumes = members.into_iter().flatten().filter(|member| member.volume_uid.is_some());
     let lacking = volumes.map(|member| &member.name).filter(|name| !view.volumes.contains_key(*name));
     let volumes = lacking.map(|name| Task::Read { kind: Kind::Volume, name: name.clone() });
-    volumes.chain(memory.unlabelled.iter().map(|name| Task::Read { kind: Kind::Pod, name: name.clone() }))
+    let others = memory.unlabelled.iter().map(|(kind, name)| Task::Read { kind: *kind, name: name.clone() });
+    volumes.chain(others)
 }
 
 /// Puts what was read into the view, if it is what is looked for.
@@ -35,10 +42,18 @@ pub(super) fn take(
         Some(Object::Volume(volume)) if recorded(cluster, name) == volume.metadata.uid.as_deref() => {
             view.volumes.insert(name.to_owned(), volume);
         }
-        Some(Object::Pod(pod)) if memory.unlabelled.contains(name) => {
+        Some(Object::Secret(secret)) if memory.unlabelled.contains(&(Kind::Secret, name.to_owned())) => {
+            if labels::is_labelled(&secret.metadata, at) {
+                memory.unlabelled.remove(&(Kind::Secret, name.to_owned()));
+            }
+            if labels::is_owned_by(&secret.metadata, &uid(cluster)) {
+                view.secrets.insert(name.to_owned(), secret);
+            }
+        }
+        Some(Object::Pod(pod)) if memory.unlabelled.contains(&(Kind::Pod, name.to_owned())) => {
             let is_labelled = labels::is_labelled(&pod.metadata, at);
             if is_labelled {
-                memory.unlabelled.remove(name);
+                memory.unlabelled.remove(&(Kind::Pod, name.to_owned()));
             }
             if labels::is_owned_by(&pod.metadata, &uid(cluster)) {
                 view.pods.insert(name.to_owned(), pod);
@@ -53,7 +68,8 @@ pub(super) fn take(
             | Object::Secret(_),
         ) => {}
         None => {
-            memory.unlabelled.remove(name);
+            // No kind has a name of another one: members end in a number, the Secret does not.
+            memory.unlabelled.retain(|(_, own)| own != name);
         }
     }
 }

@@ -1,10 +1,11 @@
 //! One write, and what follows from its reply. After an unexpected reply the object is read, so that the next pass observes
 //! its current state.
 
-use quorate_manifests::certificate;
+use quorate_manifests::certificate::{self, Certificate};
 use quorate_manifests::{Act, Kind, NameConflict, Write, labels};
 use quorate_model::{ClusterRef, ClusterUid, Instant};
 
+use super::unlabelled;
 use crate::command::{Reply, Task};
 use crate::memory::Memory;
 use crate::objects::Object;
@@ -240,10 +241,11 @@ impl WriteRun {
                 if met == WriteError::Exists && is_ours(&object, owner.at, owner.uid) =>
             {
                 memory.exists(&object, now);
-                if object.kind() == Kind::Pod && !labels::is_labelled(object.meta(), owner.at) {
-                    memory.unlabelled.insert(self.name.clone());
+                let is_looked_for = unlabelled::is_looked_for(&object, owner.at);
+                if is_looked_for && !labels::is_labelled(object.meta(), owner.at) {
+                    memory.unlabelled.insert((self.kind, self.name.clone()));
                 }
-                self.exists_and_is_ours(object)
+                self.exists_and_is_ours(object, owner.at)
             }
             (Sent::Create, Some(object))
                 if met == WriteError::Exists && !is_visible(&object, owner.at, owner.uid) =>
@@ -302,9 +304,11 @@ impl WriteRun {
         WriteEnd::Failed(WriteFailure::new(error, self.what.as_str()))
     }
 
-    fn exists_and_is_ours(&self, object: Object) -> WriteEnd {
+    fn exists_and_is_ours(&self, object: Object, at: &ClusterRef) -> WriteEnd {
+        let mut certificates = Certificate::ALL.into_iter().map(|certificate| certificate.secret_name(at));
+        let has_certificate = certificates.any(|name| name == self.name);
         match &object {
-            Object::Secret(secret) if certificate::kept_in(secret).is_none() => {
+            Object::Secret(secret) if has_certificate && certificate::kept_in(secret).is_none() => {
                 let name = &self.name;
                 let namespace = secret.metadata.namespace.as_deref().unwrap_or_default();
                 let secret = self.kind.called(namespace, name);

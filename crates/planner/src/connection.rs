@@ -1,0 +1,30 @@
+//! K3: the connection Secret, with all that an application connects with. It has a copy of the client certificate, and follows it.
+
+use quorate_model::snapshot::{Presence, Signing};
+use quorate_model::{Effect, KubeEffect, Leaf, ManagedObject, Step};
+
+use crate::draft::Draft;
+
+/// Once the cluster id is recorded: an application that mounts the Secret starts no sooner than there is a cluster. It needs no quorum,
+/// as the certificate that it follows is renewed without one.
+pub(crate) fn keep_up(draft: &mut Draft<'_>) {
+    // `halt` reports a Secret of this name that the EtcdCluster does not own. It is never written.
+    let is_foreign = draft.seen.foreign.contains_key(&ManagedObject::Connection);
+    let is_due = draft.seen.connection != Presence::Matches;
+    if draft.record.is_bootstrapped() && is_due && !is_foreign && has_certificate(draft) {
+        draft.propose(Effect::kube(Step::K3, KubeEffect::ApplyConnection));
+    }
+}
+
+/// Whether there is a client certificate that members take, or TLS is off. One that somebody broke is renewed first (I3): applications
+/// keep what they have.
+fn has_certificate(draft: &Draft<'_>) -> bool {
+    let Some(certificates) = &draft.seen.certificates else { return true };
+    let Some(leaf) = certificates.leaves.get(&Leaf::Client) else { return false };
+    match draft.seen.signing(certificates, &draft.record) {
+        Signing::With(_, authority) => leaf.why_unusable(authority, draft.now).is_none(),
+        // The members serve on with the leaves that there are.
+        Signing::Lost(_) => leaf.content.is_ok(),
+        Signing::ToCreate => false,
+    }
+}
