@@ -2,6 +2,7 @@
 
 mod backups_before;
 mod certificates;
+mod connection;
 mod corruption;
 mod disaster;
 mod gitops;

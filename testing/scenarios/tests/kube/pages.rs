@@ -1,4 +1,4 @@
-//! docs/backup.md and docs/restore.md: every command is run as the pages have it, with the store and the IDs of this test put in.
+//! docs/backup.md, docs/restore.md and docs/connect.md: every command is run as the pages have it, with the store and the IDs of this test put in.
 
 use std::fs;
 use std::path::Path;
@@ -61,6 +61,33 @@ async fn every_command_of_the_pages_on_backups_and_restores_works() -> Result<()
     world.settled("demo", 1).await?;
     ensure!(has(&world, "after").await?, "what was given up has not come back");
     Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_command_of_the_page_on_connecting_works() -> Result<()> {
+    let world = Kubernetes::start().await?;
+    let folder = tempfile::tempdir()?;
+    let shell = world.shell()?.at(folder.path())?;
+    world.create("demo", spec(1)).await?;
+    world.settled("demo", 1).await?;
+    let mut page = Commands::read("docs/connect.md")?;
+    let printed = shell.run(&page.take("status.binding.name", &[])?).await?;
+    ensure!(printed.contains("demo-connection") && printed.contains("https://demo-client."), "{printed}");
+
+    let pod = world.pods().get("demo-0").await?;
+    let containers = pod.spec.map(|spec| spec.containers).unwrap_or_default();
+    let etcd = containers.into_iter().find(|container| container.name == "etcd").and_then(|etcd| etcd.image);
+    let own = [("gcr.io/etcd-development/etcd:v3.6.16", etcd.context("its container has no image")?)];
+    fs::write(folder.path().join("etcdctl.yaml"), page.take("kind: Pod", &own)?)?;
+    let printed = shell.run(&page.take("kubectl logs etcdctl", &[])?).await?;
+    ensure!(printed.contains("is healthy"), "{printed}");
+
+    let other = format!("{}-b", world.client.default_namespace());
+    shell.run(&format!("kubectl create namespace {other}")).await?;
+    let copied = shell.run(&page.take("-n team-b", &[("team-b", other.clone())])?).await;
+    shell.run(&format!("kubectl delete namespace {other} --wait=false")).await?;
+    copied?;
+    page.ensure_none_is_left()
 }
 
 async fn put(world: &NamespaceClient, key: &str) -> Result<()> {
