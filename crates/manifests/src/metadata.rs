@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource;
-use quorate_api::cluster::ExtraMetadata;
+use quorate_api::cluster::{ExtraMetadata, ServiceSpec};
 use quorate_api::{EtcdCluster, keys};
 use quorate_model::{ClusterRef, ClusterUid, ManagedObject, ObservedObject, Uid};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use crate::certificate::{self, Certificate};
 use crate::kind::Kind;
 use crate::labels::is_owned_by;
 use crate::observe::ClusterObjects;
-use crate::service;
+use crate::{connection, service};
 
 /// Labels that only the operator sets, besides those with its prefix. The definition refuses them; this also covers an older one.
 const OURS: [&str; 4] = [keys::APP, keys::NAME, keys::INSTANCE, keys::MANAGED_BY];
@@ -113,10 +113,18 @@ fn desired(cluster: &EtcdCluster, at: &ClusterRef, object: &ManagedObject) -> De
     let (own, outlives) = match object {
         ManagedObject::Volume(_) => (cluster.spec.storage_spec.metadata.clone(), true),
         ManagedObject::Secret(name) => (None, is_authority(name)),
+        // Those that `service` writes as well: they come before the common ones for both.
+        ManagedObject::ClientService => {
+            let given = cluster.spec.service.clone();
+            (
+                given.map(|ServiceSpec { labels, annotations, .. }| ExtraMetadata { labels, annotations }),
+                false,
+            )
+        }
         ManagedObject::Pod(_)
         | ManagedObject::DisruptionBudget
-        | ManagedObject::PeerService
-        | ManagedObject::ClientService => (None, false),
+        | ManagedObject::Connection
+        | ManagedObject::PeerService => (None, false),
     };
     let ExtraMetadata { labels, annotations } = own.unwrap_or_default();
     let (labels, annotations) = merged(cluster, labels, annotations);
@@ -207,6 +215,8 @@ fn own<'a>(
             is(Certificate::Authority) && of_this(meta) && certificate::read::is_authority_of(meta, at, uid);
         if is_leaf || is_authority {
             own.push((ManagedObject::Secret(name), meta));
+        } else if name == connection::name(at) && is_owned_by(meta, uid) {
+            own.push((ManagedObject::Connection, meta));
         }
     }
     for meta in seen.services.iter().map(|service| service.meta()).filter(|meta| is_owned_by(meta, uid)) {
@@ -231,6 +241,7 @@ fn called(object: &ManagedObject, at: &ClusterRef) -> (Kind, String) {
         ManagedObject::Pod(member) => (Kind::Pod, member.as_str().to_owned()),
         ManagedObject::DisruptionBudget => (Kind::Budget, at.name.clone()),
         ManagedObject::Secret(name) => (Kind::Secret, name.clone()),
+        ManagedObject::Connection => (Kind::Secret, connection::name(at)),
         ManagedObject::PeerService => (Kind::Service, at.name.clone()),
         ManagedObject::ClientService => (Kind::Service, service::client_name(at)),
     }

@@ -108,9 +108,15 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
         }
         KubeEffect::ApplyConnection => {
             let tls = snapshot.certificates.is_some();
-            let act = connection::act(cluster, &seen.secrets, at, &snapshot.uid, tls);
-            // The plan rests on a certificate that is there. An empty one is refused.
-            write(Kind::Secret, &connection::name(at), act.unwrap_or(Act::Create(Value::Null)))
+            let act = match connection::act(cluster, &seen.secrets, at, &snapshot.uid, tls) {
+                Some(Act::Create(made)) => {
+                    Act::Create(with_metadata(context, &ManagedObject::Connection, made))
+                }
+                Some(act) => act,
+                // The plan rests on a certificate that is there. An empty one is refused.
+                None => Act::Create(Value::Null),
+            };
+            write(Kind::Secret, &connection::name(at), act)
         }
         KubeEffect::ApplyBudget { min_available } => {
             let desired = budget::budget(cluster, at, *min_available);

@@ -39,6 +39,7 @@ impl fmt::Display for ManagedObject {
             Self::Pod(member) => write!(f, "Pod {member}"),
             Self::DisruptionBudget => f.write_str("the PodDisruptionBudget"),
             Self::Secret(name) => write!(f, "Secret {name}"),
+            Self::Connection => f.write_str("the Secret to connect with"),
             Self::PeerService => f.write_str("the peer Service"),
             Self::ClientService => f.write_str("the client Service"),
         }

@@ -187,6 +187,7 @@ impl<'a> Draft<'a> {
             ManagedObject::DisruptionBudget => {
                 matches!(write, KubeEffect::ApplyBudget { .. } | KubeEffect::DeleteBudget { .. })
             }
+            ManagedObject::Connection => matches!(write, KubeEffect::ApplyConnection),
             ManagedObject::PeerService => matches!(write, KubeEffect::ApplyPeerService),
             ManagedObject::ClientService => matches!(write, KubeEffect::ApplyClientService),
             // The operator changes the metadata of Pods by their revision.
