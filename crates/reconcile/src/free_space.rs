@@ -66,6 +66,7 @@ impl FreeSpace {
     }
 
     /// A member's agent replied, or did not.
+    #[expect(clippy::needless_pass_by_value, reason = "a reply is handed over")]
     pub(crate) fn replied(&mut self, member: &MemberName, reply: Result<VolumeSpace, String>, now: Instant) {
         let Some(known) = self.0.get_mut(member) else { return };
         known.asked_at = Some(now);
