@@ -21,6 +21,7 @@ const OUTSIDE: [&str; 2] = ["etcd.example.com", "192.0.2.10"];
 const RESOLVES: &str = "import socket\nresolve = socket.getaddrinfo\n\
     socket.getaddrinfo = lambda host, *rest, **more: resolve('ADDRESS', *rest, **more)\n";
 
+#[expect(clippy::disallowed_methods, reason = "the test is the user who deletes")]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_application_connects_by_one_secret_also_by_a_name_of_outside_and_after_a_renewal() -> Result<()> {
     let world = Playground::start().await?;
