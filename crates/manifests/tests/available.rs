@@ -271,6 +271,23 @@ fn m02_a_volume_of_which_little_is_free_is_reported_before_etcd_ends_of_it() {
     assert!(!message(&[("demo-7", 128)], 10).contains("Little is free"), "no member");
 }
 
+/// A defragmentation copies what is in use. The leader sends its file as it is.
+#[test]
+fn m02_a_snapshot_and_a_defragmentation_are_judged_by_what_each_writes() {
+    let message = |size, in_use| {
+        let mut world = filled(&plain(3), "2Gi", 716 << 20, size, in_use);
+        let volume = NearlyUsedUp { below: 256 << 20, all: 1946 << 20 };
+        world.nearly_used_up.insert(MemberName::new("demo-2"), volume);
+        world.condition("Available").2
+    };
+    let loose = message(50, 10);
+    assert!(loose.contains("A snapshot of the leader does not fit any more"), "{loose}");
+    assert!(!loose.contains("defragmentation makes does not fit"), "{loose}");
+    let dense = message(35, 34);
+    assert!(dense.contains("The copy that a defragmentation makes does not fit any more"), "{dense}");
+    assert!(!dense.contains("snapshot of the leader"), "{dense}");
+}
+
 /// Seen in charts' values: the log of such a member grows until the volume is full.
 #[test]
 fn a_log_without_a_bound_is_reported() {

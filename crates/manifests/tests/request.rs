@@ -151,6 +151,21 @@ fn an_order_whose_annotation_is_removed_after_the_member_was_goes_on_and_status_
 }
 
 #[test]
+fn an_order_whose_annotation_is_removed_while_the_member_is_a_voter_is_not_said_to_go_on() {
+    let mut world = World::running(3);
+    world.edit(Kind::Cluster, "demo", |cluster| {
+        cluster["spec"]["paused"] = json!(true);
+        cluster["status"]["recovery"]["active"] = json!({
+            "member": "demo-1", "cause": "Ordered", "since": "2026-11-24T00:00:00.000000Z",
+            "orderedOnCluster": true,
+        });
+    });
+    let told = world.condition("SingleMemberRecoveryActive").2;
+    assert!(told.contains("Once the present halt is over this is withdrawn"), "{told}");
+    assert!(!told.contains("goes on"), "{told}");
+}
+
+#[test]
 fn a_pod_that_is_created_again_while_the_etcd_cluster_orders_to_replace_its_member_has_no_annotation() {
     let mut world = World::running(1);
     let id = world.members[0].id;

@@ -277,7 +277,7 @@ async fn o08_a_full_database_waits_for_a_backup_of_its_cluster_that_runs_two_min
     until("the cluster says what it waits for", async || {
         let said = world.condition("Progressing", "False").await?;
         let waits = said.as_ref().is_some_and(|(why, text)| {
-            why == "UnsafeChange" && text.starts_with("EtcdBackup slow reads a snapshot")
+            why == "UnsafeChange" && text.starts_with("EtcdBackup slow runs, and may read a snapshot")
         });
         Ok(if waits { Ok(()) } else { Err(format!("{said:?}")) })
     })

@@ -68,7 +68,7 @@ pub(crate) fn withdraw_order(draft: &mut Draft<'_>) {
     let is_withdrawn = !is_named && (on_cluster || has_pod());
     // A learner that was promoted just now is recorded as a voter first.
     let is_promoted = draft.record.joining().is_some_and(|(joining, _)| draft.is_listed_voter(joining));
-    if !is_withdrawn || is_promoted || draft.listed(&member).is_none() {
+    if !is_withdrawn || is_promoted || draft.listed(&member).is_none() || has_its_place(draft, &member) {
         return;
     }
     let message = format!(
@@ -83,6 +83,14 @@ pub(crate) fn withdraw_order(draft: &mut Draft<'_>) {
             draft.enter(Step::S1, &newest, Stage::Leaving(Leaving::Shrink));
         }
     }
+}
+
+/// Whether it is too late to withdraw an order: another voter has the place of the member, and that one is not sound. If it stayed, the next
+/// scale-in would remove it and delete its volume, which the replacement keeps.
+fn has_its_place(draft: &Draft<'_>, member: &MemberName) -> bool {
+    let size = draft.record.target.as_ref().map_or(0, |target| target.size);
+    let others = draft.record.voters().filter(|voter| *voter != member).count();
+    others >= size && !draft.seen.is_sound(member, draft.now)
 }
 
 /// Whether the annotation of the EtcdCluster is the order, or was it until a moment ago.

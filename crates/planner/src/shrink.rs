@@ -28,6 +28,8 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
         match draft.listed(&name) {
             Some(_) if why == Leaving::Shrink && is_needed_again(draft, &name) => {
                 draft.enter(Step::S1, &name, Stage::Voter);
+                // A call whose outcome is not known may still remove it: nothing else begins before the list was read again.
+                return DONE;
             }
             Some(listed) => {
                 let may_stay = match why {
@@ -56,11 +58,15 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
     ON
 }
 
-/// Whether the size was edited back before a healthy member was removed, however long that is held up: it would be removed only to grow
-/// again. In the place of one that is not healthy another one grows.
+/// Whether the size was edited back before the member was removed, however long that is held up: it would be removed only to grow again. One
+/// answer that is missing, or a full database, says nothing about its data. In the place of one that may have lost them another one grows.
 fn is_needed_again(draft: &Draft<'_>, member: &MemberName) -> bool {
     let size = draft.record.target.as_ref().map_or(0, |target| target.size);
-    draft.record.voters().count() < size && draft.seen.is_healthy(member, draft.now)
+    let may_be_lost = || {
+        draft.record.suspected.contains_key(member)
+            || draft.seen.apparent_loss(&draft.record, member, draft.now).is_some()
+    };
+    draft.record.voters().count() < size && !may_be_lost()
 }
 
 /// The steps of a removal have the numbers of the protocol that it is part of.

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use quorate_model::effect::Unsafe;
 use quorate_model::record::Stage;
-use quorate_model::snapshot::{BudgetPolicy, CLIENTS_LEAVE_WITHIN, LED_AWAY_AFTER, Presence};
+use quorate_model::snapshot::{
+    Alarm, AlarmKind, BudgetPolicy, CLIENTS_LEAVE_WITHIN, LED_AWAY_AFTER, Presence,
+};
 use quorate_model::{ClockDifference, Effect, Instant, KubeEffect, Plan, Span, Step, Waiting};
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, permits};
@@ -336,4 +338,47 @@ fn m12_no_plan_leads_clients_to_a_member_and_removes_it() {
     };
     assert_eq!(judge(&[]), Ok(()));
     assert_eq!(judge(&[label]), Err(Unsafe::StillServes(name("demo-2"))));
+}
+
+/// A scale-in that a clock holds up, after its clients were led away.
+fn held_scale_in() -> World {
+    let mut world = World::running(3);
+    world.resize(2);
+    let plan = world.plan_that(|plan| !led_away(plan).is_empty());
+    world.carry_out(plan);
+    world.now = world.now + Span::seconds(3600);
+    world.seen.clock_differs = Some(ClockDifference::Ahead(Span::seconds(3600)));
+    let held = world.plan();
+    assert!(!removes(&held), "{:?}", held.effects);
+    world.carry_out(held);
+    world.seen.clock_differs = None;
+    world.resize(3);
+    world
+}
+
+fn assert_it_stays(world: &mut World) {
+    let plan = world.plan();
+    assert_eq!(plan.record.members[&name("demo-2")].stage, Stage::Voter, "{:?}", plan.effects);
+    let others = plan.effects.iter().filter(|effect| effect.step() != Step::N5).count();
+    assert_eq!(others, 0, "its removal may still be under way: {:?}", plan.effects);
+    world.carry_out(plan);
+}
+
+#[test]
+fn m08_an_edit_back_keeps_the_member_also_where_one_status_of_it_is_missing() {
+    let mut world = held_scale_in();
+    world.silence("demo-2");
+    assert_it_stays(&mut world);
+    world.unsilence("demo-2");
+    let story = world.settle();
+    assert!(!story.contains("MemberRemove") && !story.contains("MemberAdd"), "{story}");
+    assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2"], "{story}");
+}
+
+#[test]
+fn m08_an_edit_back_keeps_the_member_also_where_its_database_is_full() {
+    let mut world = held_scale_in();
+    let member = world.seen.record.members[&name("demo-2")].id.expect("it is known");
+    world.alarms.insert(Alarm { member, kind: AlarmKind::NoSpace });
+    assert_it_stays(&mut world);
 }

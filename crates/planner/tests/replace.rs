@@ -446,6 +446,20 @@ fn an_order_is_withdrawn_with_its_annotation_when_the_new_member_votes_and_the_o
     assert_withdrawn(&mut world);
 }
 
+/// As a voter again it would be the one that the next scale-in removes, with its volume.
+#[test]
+fn an_order_is_not_withdrawn_for_a_member_that_is_not_sound_where_another_has_its_place() {
+    let mut world = World::running(3);
+    let removal = ordered_until(&mut world, |plan| removes(plan) == Some("demo-1"));
+    world.seen.record = removal.record;
+    world.silence("demo-1");
+    withdraw(&mut world, "demo-1");
+    let story = world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-3"], "{story}");
+    let volume = world.seen.volumes.contains_key(&name("demo-1"));
+    assert!(volume, "it is quarantined, not deleted: {story}");
+}
+
 #[test]
 fn an_order_on_a_sick_member_is_withdrawn_before_it_is_removed() {
     let mut world = World::running(3);

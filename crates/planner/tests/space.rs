@@ -354,6 +354,18 @@ fn o08_a_full_database_waits_two_minutes_at_most_for_backups_that_follow_one_ano
 }
 
 #[test]
+fn o08_a_defragmentation_whose_reply_is_missing_is_not_asked_for_again_while_a_backup_reads_a_snapshot() {
+    let mut world = World::running(3);
+    interrupted(&mut world, "demo-1");
+    world.seen.running_backups = ["nightly-1".to_owned()].into();
+    let plan = world.plan();
+    assert!(plan.effects.is_empty() && waits_for(&plan, "nightly-1"), "{:?}", plan.effects);
+    without("BackupRuns", || assert_eq!(world.plan().effects.len(), 1, "nothing else refuses it"));
+    world.seen.running_backups.clear();
+    assert!(world.plan().effects.iter().any(|effect| effect.step() == Step::N3));
+}
+
+#[test]
 fn o08_a_wait_that_began_in_the_future_or_at_no_known_time_is_over() {
     let mut world = all_full(3);
     world.seen.running_backups = ["nightly-1".to_owned()].into();

@@ -17,7 +17,8 @@ const ENTRY: u64 = 3 << 20;
 /// When a member is asked again, whatever was committed: others may write to the same disk.
 const ASK_AGAIN: Span = Span::seconds(300);
 
-/// Between two requests to a member. Looks of a calm cluster are 30 s apart, others come within 10 s.
+/// Between two requests to a member. Looks of a calm cluster are 30 s apart, others come within 10 s. Where many small entries are written,
+/// replies show that their bound says little: then it doubles with each, up to [`ASK_AGAIN`].
 const PAUSE: Span = Span::seconds(20);
 const PAUSE_IF_NEARLY_USED_UP: Span = Span::seconds(8);
 
@@ -27,6 +28,9 @@ const PAUSE_AFTER_FIRST_FAILURE: Span = Span::seconds(30);
 
 /// How long the last reply counts. A member that cannot be asked for longer is not reported any more.
 const BELIEVED_FOR: Span = Span::seconds(900);
+
+/// As long as less than this part of what the volume could spare was used between two replies, the pause doubles.
+const LITTLE: u64 = 8;
 
 /// By member.
 #[derive(Clone, Debug, Default)]
@@ -41,6 +45,8 @@ struct Known {
     asked_at: Option<Instant>,
     /// How many requests failed since the last reply.
     failures: u32,
+    /// The last replies in a row by which little was used, though much may have been.
+    calm: u32,
     last: Option<Last>,
 }
 
@@ -74,6 +80,10 @@ impl FreeSpace {
             known.failures += 1;
             return;
         };
+        let is_calm = known
+            .last
+            .is_some_and(|last| last.may_be_outdated(known.committed) && last.little_is_used(space));
+        known.calm = if is_calm { known.calm.saturating_add(1) } else { 0 };
         let before = known.last.and_then(|last| last.nearly_used_up);
         let nearly_used_up = NearlyUsedUp::after(before, space);
         known.failures = 0;
@@ -105,14 +115,27 @@ impl Known {
         let Some(since) = since.filter(|_| self.answers) else { return self.answers };
         match (self.failures, &self.last) {
             (0, Some(last)) if last.nearly_used_up.is_some() => since >= PAUSE_IF_NEARLY_USED_UP,
-            (0, Some(last)) => since >= ASK_AGAIN || since >= PAUSE && last.may_be_outdated(self.committed),
+            (0, Some(last)) => {
+                since >= ASK_AGAIN || since >= self.pause() && last.may_be_outdated(self.committed)
+            }
             (1, Some(_)) => since >= PAUSE_AFTER_FIRST_FAILURE,
             (_, Some(_) | None) => since >= PAUSE_AFTER_FAILURE,
         }
     }
 }
 
+impl Known {
+    fn pause(&self) -> Span {
+        let doubled = 1 << self.calm.min(8);
+        Span(PAUSE.0 * doubled).min(ASK_AGAIN)
+    }
+}
+
 impl Last {
+    fn little_is_used(&self, space: VolumeSpace) -> bool {
+        self.space.free.saturating_sub(space.free).saturating_mul(LITTLE) < self.space.spare()
+    }
+
     /// Whether as much may have been written since as the volume can spare. An index that is lower is that of another log.
     fn may_be_outdated(&self, committed: u64) -> bool {
         let entries = committed.checked_sub(self.committed);
@@ -162,6 +185,27 @@ mod tests {
         assert!(!is_asked(&known, 19), "not with every look of a cluster where something is under way");
         commits(&mut known, 99);
         assert!(is_asked(&known, 30), "another log");
+    }
+
+    #[test]
+    fn m02_an_agent_of_a_busy_cluster_is_asked_less_often_while_its_replies_show_that_little_is_used() {
+        let mut known = known();
+        let (mut now, mut asked) = (0, 0);
+        known.replied(&member(), Ok(space(1000)), at(now));
+        // 20 small entries a second, for an hour.
+        while now < 3600 {
+            now += 10;
+            commits(&mut known, 100 + now * 20);
+            if is_asked(&known, now) {
+                asked += 1;
+                known.replied(&member(), Ok(space(1000 - now / 100)), at(now));
+            }
+        }
+        assert_eq!(asked, 15, "after 20, 40, 80, 160 and then 300 s");
+        commits(&mut known, 100 + now * 30);
+        known.replied(&member(), Ok(space(800)), at(now));
+        commits(&mut known, 100 + now * 40);
+        assert!(!is_asked(&known, now + 19) && is_asked(&known, now + 20), "much was used: as at first");
     }
 
     #[test]

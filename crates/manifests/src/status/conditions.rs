@@ -347,11 +347,18 @@ fn recovery_active(picture: &Picture<'_>) -> Finding {
         let (member, loss) = (&replacement.member, replacement.loss);
         let step = picture.next_step();
         let step = if step.is_empty() { String::new() } else { format!(". {step}") };
-        let is_named = picture.seen.is_ordered_to_be_replaced(member);
-        let goes_on = if replacement.on_cluster && !is_named {
-            format!(". The annotation was removed after {member} was, so this is not withdrawn and goes on")
-        } else {
-            String::new()
+        let is_unnamed = replacement.on_cluster && !picture.seen.is_ordered_to_be_replaced(member);
+        let goes_on = match (is_unnamed, is_removed(picture, member)) {
+            (false, true | false) => String::new(),
+            (true, true) => {
+                format!(
+                    ". The annotation was removed after {member} was, so this is not withdrawn and goes on"
+                )
+            }
+            (true, false) => format!(
+                ". The annotation was removed. Once the present halt is over this is withdrawn, unless {member} is not healthy and another \
+                 has its place"
+            ),
         };
         return Finding::yes(Reason::Replacing, format!("{member} is being replaced: {loss}{step}{goes_on}"));
     }
@@ -366,6 +373,13 @@ fn recovery_active(picture: &Picture<'_>) -> Finding {
     });
     kept_off
         .map_or_else(|| Finding::no(Reason::NoReplacement, "no member is being replaced"), Finding::because)
+}
+
+/// Whether a member is being removed, or the list of members is known and lacks it.
+fn is_removed(picture: &Picture<'_>, member: &MemberName) -> bool {
+    let (seen, record, now) = (picture.seen, picture.record, picture.now);
+    let leaves = record.members.get(member).is_some_and(|member| matches!(member.stage, Stage::Leaving(_)));
+    leaves || (seen.list(now).is_some() && seen.listed(record, member, now).is_none())
 }
 
 /// The cluster does not run yet, or is stopped on purpose.

@@ -92,7 +92,7 @@ pub enum Unsafe {
     Defragmenting(MemberName),
     /// N3: its volume has too little room for the copy that a defragmentation makes, or it is not known to have.
     NoRoomToDefragment(MemberName),
-    /// N3: this EtcdBackup reads a snapshot of a member, and etcd would let a defragmentation wait for that, and writes with it.
+    /// N3: this EtcdBackup runs, and may read a snapshot of a member, and etcd would let a defragmentation wait for that, and writes with it.
     BackupRuns(String),
     /// N1: the compaction of the history is not this cluster's own policy, or the database is not full.
     HistoryKept,
@@ -287,7 +287,7 @@ impl fmt::Display for Unsafe {
             ),
             Self::BackupRuns(backup) => write!(
                 f,
-                "EtcdBackup {backup} reads a snapshot, so no member is defragmented until it ends: etcd would let the defragmentation wait for \
+                "EtcdBackup {backup} runs, and may read a snapshot, so no member is defragmented until it ends: etcd would let the defragmentation wait for \
                  it, and the member would serve nothing"
             ),
             Self::HistoryKept => f.write_str("auto-compaction is off in the spec, or no database is full, so the operator does not compact the history"),

@@ -272,7 +272,7 @@ fn begin(seen: Seen<'_>, mut status: EtcdBackupStatus) -> Decision {
     {
         return Decision { status, act: Act::Wait(Some(Instant(next))), event: None };
     }
-    let order = match order(seen) {
+    let order = match order(seen).and_then(|order| not_beside_defragmentation(seen).map(|()| order)) {
         Ok(order) => order,
         Err(Refusal::Never(why)) => return failed(seen, status, why),
         Err(Refusal::NotYet(why)) => {
@@ -512,13 +512,6 @@ fn order(seen: Seen<'_>) -> Result<(BackupOrder, Option<String>), Refusal> {
             if let Some(status) = undecided.filter(|_| !backup.spec.without_quorum) {
                 return Err(not_yet(Reason::DataInconsistent, undecided_text(name, status)));
             }
-            if let Some(member) = defragmenting(cluster, seen.now).filter(|_| !backup.spec.without_quorum) {
-                let text = format!(
-                    "{member} of EtcdCluster {name} is being defragmented; the backup waits for the end of that, since a member that is \
-                     does not send a snapshot"
-                );
-                return Err(not_yet(Reason::Defragmenting, text));
-            }
             Of::Cluster(cluster)
         }
     };
@@ -554,6 +547,19 @@ fn differ(one: &str, other: &str) -> bool {
 /// Whether data of its members were found to differ, and neither whose are wrong nor that a quorum has the same.
 fn is_undecided(cluster: &EtcdClusterStatus) -> bool {
     record::from_status(cluster).is_undecided() && cluster.data_agreed_by.is_empty()
+}
+
+/// Only before an attempt begins. The Job of one that is recorded may read the snapshot already, so a defragmentation waits for it.
+fn not_beside_defragmentation(seen: Seen<'_>) -> Result<(), Refusal> {
+    let spec = &seen.backup.spec;
+    let cluster = seen.cluster.filter(|_| spec.source.endpoints.is_none() && !spec.without_quorum);
+    let Some(member) = cluster.and_then(|cluster| defragmenting(cluster, seen.now)) else { return Ok(()) };
+    let text = format!(
+        "{member} of EtcdCluster {} is being defragmented; the backup waits for the end of that, since a member that is does not send a \
+         snapshot",
+        spec.source.cluster.as_deref().unwrap_or_default()
+    );
+    Err(Refusal::NotYet(Explanation::new(Reason::Defragmenting, text)))
 }
 
 /// The member that the operator defragments, unless that was ordered too long ago: nothing ends the record while the cluster is paused or being

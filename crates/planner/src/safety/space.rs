@@ -76,13 +76,19 @@ pub fn may_begin_defragmentation(
     if !seen.has_room_to_defragment(member, now) {
         forbid(Unsafe::NoRoomToDefragment(member.clone()))?;
     }
-    if let Some(backup) = seen.backup_to_wait_for(now) {
-        forbid(Unsafe::BackupRuns(backup.to_owned()))?;
-    }
+    no_backup_reads(seen, now)?;
     progress_is_proven(seen, now)
 }
 
-/// N3. What was recorded already is asked for again without these gates: the member may be at it, and its copy take the room.
+/// Each call of a defragmentation, also one that is repeated.
+fn no_backup_reads(seen: &Snapshot, now: Instant) -> Judged {
+    match seen.backup_to_wait_for(now) {
+        Some(backup) => forbid(Unsafe::BackupRuns(backup.to_owned())),
+        None => Ok(()),
+    }
+}
+
+/// N3. What was recorded already is asked for again without these gates, but for a backup: the member may be at it, and its copy take the room.
 pub(super) fn may_defragment(scene: &Scene<'_>, member: &MemberName) -> Judged {
     let (seen, record, now) = (scene.seen, scene.record, scene.now);
     // R3
@@ -95,6 +101,7 @@ pub(super) fn may_defragment(scene: &Scene<'_>, member: &MemberName) -> Judged {
     }
     if seen.record.defragmenting == record.defragmenting {
         fresh_list(seen, now)?;
+        no_backup_reads(seen, now)?;
         return all_voters_fit(Fit::ButForSpace, seen, record, now, Some(member));
     }
     let before = Record { defragmenting: None, ..record.clone() };

@@ -69,6 +69,18 @@ fn o08_a_backup_begins_after_the_defragmentation_of_a_member_and_waits_for_no_re
     assert!(is_begun(&begun(&defragmenting(1), saves)), "it saves what one member has");
 }
 
+/// The operator does not see yet the Job that it created a moment ago. It may read the snapshot.
+#[test]
+fn o08_an_attempt_that_is_recorded_goes_on_beside_a_defragmentation() {
+    let mut cluster = cluster(true, json!({}));
+    let ordered = json!({"member": "demo-2", "podUid": "p2", "restarts": 0, "since": at(-1)});
+    cluster.status.as_mut().unwrap().defragmenting = Some(serde_json::from_value(ordered).unwrap());
+    let backup = backup(json!({}), json!({}), running_now());
+    let decision = decide(Seen { cluster: Some(&cluster), ..Seen::only(&backup, NOW) });
+    assert!(matches!(decision.act, Act::Backup { .. }), "{decision:?}");
+    assert_eq!((decision.status.attempts, decision.status.next_attempt), (1, None), "it has not failed");
+}
+
 fn running_now() -> Value {
     super::running()
 }

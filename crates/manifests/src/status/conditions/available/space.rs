@@ -110,14 +110,25 @@ fn nearly_used_up(picture: &Picture<'_>) -> String {
         })
         .collect();
     let each: Vec<&str> = each.iter().map(String::as_str).collect();
-    let has_no_room = |(member, volume): &(&MemberName, NearlyUsedUp)| {
-        let database = picture.seen.database_of(member, picture.now);
-        database.is_some_and(|database| database.size >= volume.below)
+    let (seen, now) = (picture.seen, picture.now);
+    // It writes what is in use, and pages that are not quite full.
+    let lacks_room_to_defragment = |(member, volume): &(&MemberName, NearlyUsedUp)| {
+        let database = seen.database_of(member, now);
+        database.is_some_and(|database| database.in_use.saturating_mul(11) / 10 >= volume.below)
     };
-    let copy = if low.iter().any(has_no_room) {
-        " A second copy of the database does not fit any more: neither a snapshot of the leader nor a defragmentation."
-    } else {
-        ""
+    let leader = picture.record.voters().find(|voter| {
+        seen.status_of(voter, now).is_some_and(|status| seen.leader(now) == Some(status.member_id))
+    });
+    let sent = leader.and_then(|leader| seen.database_of(leader, now)).map(|database| database.size);
+    let lacks_room_for_snapshot =
+        |(_, volume): &(&MemberName, NearlyUsedUp)| sent.is_some_and(|sent| sent >= volume.below);
+    let copy = match (low.iter().any(lacks_room_for_snapshot), low.iter().any(lacks_room_to_defragment)) {
+        (true, true) => {
+            " A second copy of the database does not fit any more: neither a snapshot of the leader nor a defragmentation."
+        }
+        (true, false) => " A snapshot of the leader does not fit any more.",
+        (false, true) => " The copy that a defragmentation makes does not fit any more.",
+        (false, false) => "",
     };
     format!(
         ". Little is free on the volume of {}, and etcd ends when its volume is full.{copy} Raise spec.storageSpec.volumeSizeRequest; {MOVE}. \
