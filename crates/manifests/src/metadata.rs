@@ -183,8 +183,8 @@ fn desired(cluster: &EtcdCluster, at: &ClusterRef, object: &ManagedObject) -> De
     // Those with a certificate have it always, or never.
     let of_certificates = matches!(object, ManagedObject::Secret(_) | ManagedObject::Connection);
     let free = |(key, value): (String, String)| {
-        let is_free = !is_ours(&key) && !(of_certificates && key == keys::VELERO_EXCLUDE);
-        is_free.then_some((key, value))
+        let is_fixed = is_ours(&key) || of_certificates && key == keys::VELERO_EXCLUDE;
+        (!is_fixed).then_some((key, value))
     };
     Desired {
         labels: labels.into_iter().filter_map(free).collect(),
