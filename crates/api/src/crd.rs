@@ -52,6 +52,11 @@ fn definition(mut crd: CustomResourceDefinition, object: Vec<kube_core::Rule>) -
         let properties = schema.properties.get_or_insert_default();
         if let Some(status) = properties.get_mut("status") {
             open_to_other_releases(status);
+            status.properties.iter_mut().flat_map(|fields| fields.iter_mut()).for_each(|(name, field)| {
+                if name != "conditions" {
+                    each_subschema(field, leave_undescribed);
+                }
+            });
             status.default = Some(JSON(unseen()));
         }
         schema.x_kubernetes_validations = Some(object.clone());
@@ -88,7 +93,8 @@ fn tidy(schema: &mut JSONSchemaProps) {
 }
 
 /// A status keeps what was written, by whichever release: nothing in it is defaulted, no field that a newer release wrote is pruned,
-/// and no value that this release does not know makes the API server refuse a write. Rules and bounds are for specs.
+/// and no value that this release does not know makes the API server refuse a write. Rules and bounds are for specs. What every release
+/// writes stays required: without it, a release cannot read the object, and no rule could ask for it.
 fn open_to_other_releases(schema: &mut JSONSchemaProps) {
     schema.default = None;
     schema.enum_ = None;
@@ -99,18 +105,18 @@ fn open_to_other_releases(schema: &mut JSONSchemaProps) {
     schema.max_items = None;
     schema.max_properties = None;
     schema.x_kubernetes_validations = None;
-    schema.required = None;
     if schema.properties.is_some()
         || schema.type_.as_deref() == Some("object") && schema.additional_properties.is_none()
     {
         schema.x_kubernetes_preserve_unknown_fields = Some(true);
     }
-    // The API server asks for the keys of a list.
-    let keys = schema.x_kubernetes_list_map_keys.clone();
     each_subschema(schema, open_to_other_releases);
-    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
-        items.required = keys;
-    }
+}
+
+/// Below its fields, status is what the operator remembers, and described in the code. Descriptions of it make the definition too large.
+fn leave_undescribed(schema: &mut JSONSchemaProps) {
+    schema.description = None;
+    each_subschema(schema, leave_undescribed);
 }
 
 fn each_subschema(schema: &mut JSONSchemaProps, act: fn(&mut JSONSchemaProps)) {

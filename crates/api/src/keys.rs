@@ -57,8 +57,8 @@ pub const VELERO_EXCLUDE: &str = "velero.io/exclude-from-backup";
 /// The value of [`VELERO_EXCLUDE`].
 pub const VELERO_EXCLUDE_VALUE: &str = "true";
 
-/// Annotation on the client Service: which of its annotations, labels and fields come from `spec.service`. They are removed when they are no
-/// longer in it; all others are left alone.
+/// Annotation on the client Service: which field of it comes from `spec.service`, and is removed when it is no longer in it. Of labels and
+/// annotations [`GIVEN`] says that.
 pub const FROM_SPEC: &str = "operator.etcd.io/from-spec";
 
 /// Annotation on volumes, and on EtcdBackups that the operator takes by itself: the uid of the EtcdCluster that they were created for.

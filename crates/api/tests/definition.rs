@@ -72,6 +72,12 @@ fn is_below(path: &str, fields: &[&str]) -> bool {
     })
 }
 
+/// What the operator remembers, without the conditions.
+fn is_below_a_field_of_status(path: &str) -> bool {
+    let field = path.split_once(".status.").map_or("", |(_, field)| field);
+    field.contains(['.', '[', '{']) && !field.starts_with("conditions")
+}
+
 #[test]
 fn every_field_says_what_it_is_and_what_is_below_a_type_of_kubernetes_says_nothing() {
     let mut fields_of_kubernetes = 0;
@@ -84,6 +90,8 @@ fn every_field_says_what_it_is_and_what_is_below_a_type_of_kubernetes_says_nothi
                 !is_described,
                 "{path} has a description of Kubernetes, which makes the definition too large"
             );
+        } else if is_below_a_field_of_status(path) {
+            assert!(!is_described, "{path} is described, which makes the definition too large");
         } else {
             assert!(inner || !path.contains('.') || is_described, "{path} has no description");
         }
@@ -170,6 +178,19 @@ fn nothing_in_status_is_required_or_defaulted_but_the_status_of_an_object_that_n
             (&json!("Ready"), &json!("Unknown")),
             "{kind}"
         );
+    }
+}
+
+#[test]
+fn what_every_release_writes_below_the_fields_of_status_is_required_so_that_what_is_stored_can_be_read() {
+    let status = schema().properties.unwrap().remove("status").unwrap().properties.unwrap();
+    let required = |field: &JSONSchemaProps| field.required.clone().unwrap_or_default();
+    assert!(required(&status["target"]).contains(&"size".to_owned()), "{:?}", status["target"].required);
+    let Some(JSONSchemaPropsOrArray::Schema(condition)) = &status["conditions"].items else {
+        panic!("a list has items")
+    };
+    for field in ["type", "status", "reason"] {
+        assert!(required(condition).contains(&field.to_owned()), "{:?}", condition.required);
     }
 }
 

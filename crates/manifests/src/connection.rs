@@ -52,6 +52,10 @@ pub(crate) fn presence(
     tls: bool,
 ) -> Presence {
     let Some(seen) = own(secrets, at, uid) else { return Presence::Absent };
+    // Until it is gone, nothing is to be done: then it is created again.
+    if seen.metadata.deletion_timestamp.is_some() {
+        return Presence::Matches;
+    }
     let desired = desired(cluster, secrets, at, uid, tls);
     let matches = |desired: &Value| diff::matches(seen, desired) && stale(seen, desired).next().is_none();
     if desired.as_ref().is_some_and(matches) { Presence::Matches } else { Presence::Differs }

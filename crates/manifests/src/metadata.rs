@@ -49,6 +49,58 @@ pub(crate) fn merged(
     (under(common.labels, labels), under(common.annotations, annotations))
 }
 
+/// Annotations of one object that the spec may give, in bytes of keys and values. Kubernetes admits 262,144; the rest is for those of the
+/// operator and of others.
+const MOST_ANNOTATIONS: usize = 200 * 1024;
+
+/// Why the API server would refuse an object with these labels and annotations. A Pod that it refuses costs a member: the one of before is
+/// deleted by then.
+pub(crate) fn why_refused(
+    labels: &BTreeMap<String, String>,
+    annotations: &BTreeMap<String, String>,
+) -> Option<String> {
+    let name = "is no qualified name, such as example.com/team: up to 63 letters, digits, '-', '_' and '.', after an optional DNS name and a '/'";
+    let wrong = labels.keys().chain(annotations.keys()).find(|key| !is_qualified(&key.to_lowercase()));
+    // Only the name of an annotation is free of case in front of the slash.
+    let wrong = wrong.or_else(|| labels.keys().find(|key| !is_qualified(key)));
+    if let Some(key) = wrong {
+        return Some(format!("the key {key:?} {name}"));
+    }
+    if let Some((key, value)) = labels.iter().find(|(_, value)| !value.is_empty() && !is_word(value)) {
+        return Some(format!(
+            "the value {value:?} of the label {key} is no word of up to 63 letters, digits, '-', '_' and '.'"
+        ));
+    }
+    let bytes: usize = annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
+    (bytes > MOST_ANNOTATIONS)
+        .then(|| format!("the annotations of one object have {bytes} bytes; the most is {MOST_ANNOTATIONS}"))
+}
+
+fn is_qualified(key: &str) -> bool {
+    match key.split_once('/') {
+        Some((prefix, name)) => {
+            let is_label = |label: &str| {
+                let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+                !label.is_empty()
+                    && label.chars().all(inner)
+                    && !label.starts_with('-')
+                    && !label.ends_with('-')
+            };
+            prefix.len() <= 253 && prefix.split('.').all(is_label) && is_word(name)
+        }
+        None => is_word(key),
+    }
+}
+
+/// The name of a key, or the value of a label.
+fn is_word(text: &str) -> bool {
+    let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    text.len() <= 63
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+        && ends(text.chars().next())
+        && ends(text.chars().next_back())
+}
+
 /// Gives an object that is to be created what the spec has for it. What the operator writes stays.
 pub(crate) fn add(cluster: &EtcdCluster, at: &ClusterRef, object: &ManagedObject, made: &mut Value) {
     let desired = desired(cluster, at, object);
@@ -128,7 +180,12 @@ fn desired(cluster: &EtcdCluster, at: &ClusterRef, object: &ManagedObject) -> De
     };
     let ExtraMetadata { labels, annotations } = own.unwrap_or_default();
     let (labels, annotations) = merged(cluster, labels, annotations);
-    let free = |(key, value): (String, String)| (!is_ours(&key)).then_some((key, value));
+    // Those with a certificate have it always, or never.
+    let of_certificates = matches!(object, ManagedObject::Secret(_) | ManagedObject::Connection);
+    let free = |(key, value): (String, String)| {
+        let is_fixed = is_ours(&key) || of_certificates && key == keys::VELERO_EXCLUDE;
+        (!is_fixed).then_some((key, value))
+    };
     Desired {
         labels: labels.into_iter().filter_map(free).collect(),
         annotations: annotations.into_iter().filter_map(free).collect(),
@@ -166,13 +223,20 @@ fn change(desired: &Desired, at: &ClusterRef, meta: &ObjectMeta) -> Change {
     }
     if desired.outlives {
         let keep = keys::KEEP.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        change.annotations.extend(set(annotations, &BTreeMap::from(keep)));
+        let mut keep = BTreeMap::from(keep);
+        keep.retain(|key, wanted| !annotations.get(key).is_some_and(|present| says_all(present, wanted)));
+        change.annotations.extend(set(annotations, &keep));
         // Argo CD takes it for part of the application of that name, and deletes what Git does not have.
         if labels.get(keys::INSTANCE) == Some(&at.name) {
             change.labels.insert(keys::INSTANCE.to_owned(), None);
         }
     }
     change
+}
+
+/// Whether a list of options, such as that of Argo CD, has all that are wanted. It may have others, which somebody else keeps there.
+fn says_all(present: &str, wanted: &str) -> bool {
+    wanted.split(',').all(|option| present.split(',').any(|present| present.trim() == option))
 }
 
 const LABEL: &str = "label:";

@@ -140,6 +140,8 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         metadata_differs: metadata::differing(cluster, &at, &uid, seen),
         peer_service: presence(&at.name, &service::peer(cluster, &at)),
         client_service: presence(&client_name, &service::client(cluster, &at)),
+        client_service_selects_others: services::own(services, &client_name, &uid)
+            .is_some_and(|seen| service::selects_others(seen, &service::client(cluster, &at))),
         connection: connection::presence(cluster, secrets, &at, &uid, tls),
         endpoints: services::endpoints(services::own(services, &client_name, &uid), pods, &member_pods),
         pods: member_pods,

@@ -392,11 +392,28 @@ fn apply_service(context: &Context<'_>, desired: Value, name: &str, object: &Man
     let Context { seen, snapshot, .. } = context;
     let own = seen.services.iter().find(|seen| is_own(&seen.metadata, name, snapshot));
     let act = match own {
-        Some(own) => Act::Patch(service::merge_patch(own, &desired)),
+        Some(own) => Act::Patch(service::lead_patch(own, &desired).unwrap_or_else(|| {
+            let mut patch = service::merge_patch(own, &desired);
+            add_metadata(context, object, &mut patch);
+            patch
+        })),
         None => Act::Create(with_metadata(context, object, desired)),
     };
     let namespace = snapshot.cluster.namespace.clone();
     Request::Write(Write { kind: Kind::Service, namespace, name: name.to_owned(), act })
+}
+
+/// Labels and annotations of the spec with the form that they belong to: an annotation says what a load balancer is to be, such as an internal
+/// one, before there is one and as long as there is one.
+fn add_metadata(context: &Context<'_>, object: &ManagedObject, patch: &mut Value) {
+    let Context { cluster, seen, snapshot, .. } = context;
+    let Some(observed) = snapshot.metadata_differs.get(object) else { return };
+    let (.., change) = metadata::patch(cluster, &snapshot.cluster, &snapshot.uid, seen, (object, observed));
+    for field in ["labels", "annotations"] {
+        for (key, value) in change["metadata"][field].as_object().into_iter().flatten() {
+            patch["metadata"][field][key] = value.clone();
+        }
+    }
 }
 
 fn is_own(meta: &ObjectMeta, name: &str, snapshot: &Snapshot) -> bool {

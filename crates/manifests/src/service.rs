@@ -20,10 +20,11 @@ pub const METRICS_PORT: u16 = 2381;
 /// Where the probe answers the kubelet.
 pub const PROBE_PORT: u16 = 9980;
 
-/// Items of the annotation that lists what comes from the spec: an annotation, a label, and the one field that may be left out again.
-const ANNOTATION: &str = "annotation:";
-const LABEL: &str = "label:";
+/// What the annotation [`keys::FROM_SPEC`] lists: the one field that may be left out again.
 const TRAFFIC: &str = "trafficDistribution";
+
+/// The type that alone admits a class and source ranges.
+const BALANCED: &str = "LoadBalancer";
 
 /// The name of the client Service.
 pub fn client_name(at: &ClusterRef) -> String {
@@ -53,23 +54,14 @@ pub fn peer(cluster: &EtcdCluster, at: &ClusterRef) -> Value {
 
 /// The Service for clients. It selects ready Pods that are labelled joined and serving. A Pod is ready only while its member is a started
 /// voter, is labelled joined only once that member was observed in this cluster, and serving while the operator knows nothing that
-/// keeps it from serving (R24).
+/// keeps it from serving (R24). Labels and annotations of the spec are those of `metadata`.
 pub fn client(cluster: &EtcdCluster, at: &ClusterRef) -> Value {
     let given = cluster.spec.service.clone().unwrap_or_default();
-    let ServiceSpec { service_type, annotations, labels: further, load_balancer_class, traffic_distribution } =
+    let ServiceSpec { service_type, annotations: _, labels: _, load_balancer_class, traffic_distribution } =
         given;
     let mut metadata = labels::owned(cluster, at, client_name(at));
-    let own = metadata.labels.get_or_insert_default();
-    for (key, value) in &further {
-        own.entry(key.clone()).or_insert_with(|| value.clone());
-    }
-    let mut from_spec: Vec<String> = annotations.keys().map(|key| format!("{ANNOTATION}{key}")).collect();
-    from_spec.extend(further.keys().map(|key| format!("{LABEL}{key}")));
-    from_spec.extend(traffic_distribution.map(|_| TRAFFIC.to_owned()));
-    if !from_spec.is_empty() {
-        let mut annotations = annotations;
-        annotations.insert(keys::FROM_SPEC.to_owned(), from_spec.join(","));
-        metadata.annotations = Some(annotations);
+    if traffic_distribution.is_some() {
+        metadata.annotations = Some(BTreeMap::from([(keys::FROM_SPEC.to_owned(), TRAFFIC.to_owned())]));
     }
     let mut service = json!({
         "apiVersion": "v1",
@@ -90,65 +82,90 @@ pub fn client(cluster: &EtcdCluster, at: &ClusterRef) -> Value {
     service
 }
 
-/// Whether a Service has its desired form. Its selector has nothing else: a key more would leave Pods out. Nothing is left on it that
-/// was in the spec before.
+/// Whether a Service has its desired form. Nothing is left on it that was in the spec before.
 pub(crate) fn matches(seen: &Service, desired: &Value) -> bool {
-    let selector = seen.spec.as_ref().and_then(|spec| spec.selector.as_ref());
     let mut wanted = desired.clone();
     // An API server that does not know the field drops it, however often it is sent.
     let has_none = seen.spec.as_ref().is_some_and(|spec| spec.traffic_distribution.is_none());
-    if has_none && from_spec(&seen.metadata).any(|item| item == TRAFFIC) {
+    if has_none && from_spec(&seen.metadata) == Some(TRAFFIC) {
         wanted["spec"].as_object_mut().map(|spec| spec.remove("trafficDistribution"));
     }
-    diff::matches(seen, &wanted)
-        && json!(selector) == desired["spec"]["selector"]
-        && seen.metadata.annotations.as_ref().and_then(|all| all.get(keys::FROM_SPEC)).map(String::as_str)
-            == desired.pointer("/metadata/annotations").and_then(|all| all.get(keys::FROM_SPEC)?.as_str())
+    let listed = desired.pointer("/metadata/annotations").and_then(|all| all.get(keys::FROM_SPEC)?.as_str());
+    diff::matches(seen, &wanted) && !selects_others(seen, desired) && from_spec(&seen.metadata) == listed
+}
+
+/// Whether the selector is not the desired one. A key more would leave Pods out.
+pub(crate) fn selects_others(seen: &Service, desired: &Value) -> bool {
+    let selector = seen.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+    json!(selector) != desired["spec"]["selector"]
+}
+
+/// The merge patch that puts right whom a Service leads to, and by which ports; `None` where it does. The API server may refuse the rest of
+/// the form, and then it would refuse this with it.
+pub(crate) fn lead_patch(seen: &Service, desired: &Value) -> Option<Value> {
+    let spec = seen.spec.as_ref();
+    let ports = json!({ "spec": { "ports": desired["spec"]["ports"] } });
+    let has_ports = diff::matches(seen, &ports);
+    if has_ports && !selects_others(seen, desired) {
+        return None;
+    }
+    let mut patch = json!({
+        "metadata": { "uid": seen.metadata.uid, "resourceVersion": seen.metadata.resource_version },
+        "spec": { "selector": selector(spec, desired) },
+    });
+    if !has_ports {
+        let mut form = desired["spec"].clone();
+        form["type"] = json!(spec.and_then(|spec| spec.type_.as_ref()));
+        keep_node_ports(spec, &mut form);
+        patch["spec"]["ports"] = form["ports"].take();
+    }
+    Some(patch)
 }
 
 /// The merge patch from an observed Service to its desired form. What others own stays: ports of nodes, addresses, annotations of a cloud.
+/// Another class takes two patches: the API server admits one only when the type becomes that of a load balancer.
 pub(crate) fn merge_patch(seen: &Service, desired: &Value) -> Value {
     let mut patch = diff::merge_patch(&seen.metadata, desired);
     let spec = seen.spec.as_ref();
-    let selected = spec.and_then(|spec| spec.selector.as_ref());
-    for key in selected.into_iter().flat_map(BTreeMap::keys) {
-        if desired["spec"]["selector"].get(key).is_none() {
-            patch["spec"]["selector"][key] = Value::Null;
-        }
+    patch["spec"]["selector"] = selector(spec, desired);
+    let was_balanced = spec.is_some_and(|spec| spec.type_.as_deref() == Some(BALANCED));
+    let class = patch["spec"].get("loadBalancerClass").and_then(Value::as_str);
+    if was_balanced
+        && class.is_some_and(|class| spec.and_then(|spec| spec.load_balancer_class.as_deref()) != Some(class))
+    {
+        patch["spec"]["type"] = json!("ClusterIP");
     }
     keep_node_ports(spec, &mut patch["spec"]);
-    if patch["spec"]["type"] != "LoadBalancer" && spec.is_some_and(|spec| spec.load_balancer_class.is_some())
-    {
-        patch["spec"]["loadBalancerClass"] = Value::Null;
-    }
-    if let Some(annotations) = desired["metadata"].get("annotations") {
-        patch["metadata"]["annotations"] = annotations.clone();
-    }
-    for item in from_spec(&seen.metadata) {
-        let (place, key) = if let Some(key) = item.strip_prefix(ANNOTATION) {
-            (&mut patch["metadata"]["annotations"], key)
-        } else if let Some(key) = item.strip_prefix(LABEL) {
-            (&mut patch["metadata"]["labels"], key)
-        } else if item == TRAFFIC {
-            (&mut patch["spec"], TRAFFIC)
-        } else {
-            continue;
-        };
-        if place.get(key).is_none() {
-            place[key] = Value::Null;
+    if patch["spec"]["type"] != BALANCED {
+        for field in ["loadBalancerClass", "loadBalancerSourceRanges"] {
+            patch["spec"][field] = Value::Null;
         }
     }
-    let is_listed = seen.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(keys::FROM_SPEC));
-    if is_listed && patch["metadata"]["annotations"].get(keys::FROM_SPEC).is_none() {
-        patch["metadata"]["annotations"][keys::FROM_SPEC] = Value::Null;
+    let listed = desired.pointer("/metadata/annotations").and_then(|all| all.get(keys::FROM_SPEC));
+    if listed.is_none() && from_spec(&seen.metadata) == Some(TRAFFIC) {
+        patch["spec"][TRAFFIC] = Value::Null;
+    }
+    if listed.is_some() || from_spec(&seen.metadata).is_some() {
+        patch["metadata"]["annotations"][keys::FROM_SPEC] = json!(listed);
     }
     patch
 }
 
+/// The desired selector, and a null for every key that is to go.
+fn selector(seen: Option<&ServiceSpecSeen>, desired: &Value) -> Value {
+    let mut selector = desired["spec"]["selector"].clone();
+    let selected = seen.and_then(|spec| spec.selector.as_ref());
+    for key in selected.into_iter().flat_map(BTreeMap::keys) {
+        if selector.get(key).is_none() {
+            selector[key] = Value::Null;
+        }
+    }
+    selector
+}
+
 /// What of an observed Service comes from the spec, by the annotation.
-fn from_spec(seen: &ObjectMeta) -> impl Iterator<Item = &str> {
-    let listed = seen.annotations.as_ref().and_then(|all| all.get(keys::FROM_SPEC));
-    listed.map_or("", String::as_str).split(',').filter(|item| !item.is_empty())
+fn from_spec(seen: &ObjectMeta) -> Option<&str> {
+    seen.annotations.as_ref()?.get(keys::FROM_SPEC).map(String::as_str)
 }
 
 /// A merge patch replaces the whole list of ports. Clients outside know the port of the nodes, so it stays as long as there is one.

@@ -1,5 +1,6 @@
 //! From the spec to the Target: texts are parsed, defaults are filled in, and what cannot be carried out is refused.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use quorate_api::EtcdCluster;
@@ -148,6 +149,8 @@ pub(crate) fn resolve_with(
     let cluster::PodTemplate { metadata, spec: pod_spec } = spec.pod_template.clone().unwrap_or_default();
     let metadata = metadata.unwrap_or_default();
     let (labels, annotations) = metadata::merged(cluster, metadata.labels, metadata.annotations);
+    admitted("spec.podTemplate.metadata", &labels, &annotations)?;
+    metadata_of_others(cluster)?;
     let pod_spec = pod_spec.unwrap_or_default();
     grace_is_enough(&pod_spec, &flags)?;
     let template = Template {
@@ -169,6 +172,29 @@ pub(crate) fn resolve_with(
     addresses(&spec.tls)?;
     let size = usize::try_from(spec.size).unwrap_or(usize::MAX);
     Ok(Target { size, version, pod, storage, tls })
+}
+
+/// The labels and annotations of what is no Pod.
+fn metadata_of_others(cluster: &EtcdCluster) -> Result<(), Invalid> {
+    let claims = cluster.spec.storage_spec.metadata.clone().unwrap_or_default();
+    let service = cluster.spec.service.clone().unwrap_or_default();
+    for (field, labels, annotations) in [
+        ("spec.storageSpec.metadata", claims.labels, claims.annotations),
+        ("spec.service", service.labels, service.annotations),
+    ] {
+        let (labels, annotations) = metadata::merged(cluster, labels, annotations);
+        admitted(field, &labels, &annotations)?;
+    }
+    Ok(())
+}
+
+fn admitted(
+    field: &str,
+    labels: &BTreeMap<String, String>,
+    annotations: &BTreeMap<String, String>,
+) -> Result<(), Invalid> {
+    let refused = metadata::why_refused(labels, annotations);
+    refused.map_or(Ok(()), |why| Err(Invalid::new(format!("{field}, with spec.commonMetadata"), why)))
 }
 
 /// The quota that the default must not be below. A quota below the file of the database refuses every write at once, and files do not

@@ -194,7 +194,7 @@ fn an_edit_changes_the_client_service_in_place_and_leaves_what_others_own() {
         &json!({ "type": "LoadBalancer", "annotations": { "b": "3" }, "loadBalancerClass": "example.com/vip" }),
     );
     assert_eq!(before["metadata"]["uid"], after["metadata"]["uid"]);
-    let annotations = json!({ "b": "3", "cloud.example.com/id": "lb-1", keys::FROM_SPEC: "annotation:b" });
+    let annotations = json!({ "b": "3", "cloud.example.com/id": "lb-1", keys::GIVEN: "annotation:b" });
     assert_eq!(after["metadata"]["annotations"], annotations);
     let labels = &after["metadata"]["labels"];
     assert_eq!((&labels["team"], &labels["of-somebody"]), (&Value::Null, &json!("x")));
@@ -217,6 +217,65 @@ fn an_edit_changes_the_client_service_in_place_and_leaves_what_others_own() {
     );
     assert_eq!(plain["spec"]["ports"][0]["nodePort"], Value::Null, "and this one for a port of nodes");
     assert_eq!(plain["metadata"]["annotations"], json!({ "cloud.example.com/id": "lb-1" }));
+}
+
+#[test]
+fn a_selector_and_ports_are_put_right_by_a_patch_without_what_may_be_refused() {
+    let mut world = with_service(&json!({ "type": "NodePort" }));
+    allocate(&mut world);
+    world.edit(Kind::Cluster, "demo", |cluster| {
+        cluster["spec"]["service"] = json!({
+            "type": "LoadBalancer", "annotations": { "a": "1" }, "loadBalancerClass": "example.com/refused",
+        });
+    });
+    world.edit(Kind::Service, "demo-client", |service| {
+        service["spec"]["selector"]["other"] = json!("x");
+        service["spec"]["ports"][0]["targetPort"] = json!(1);
+    });
+    assert!(world.observe().unwrap().observation.snapshot.client_service_selects_others);
+    world.pass();
+    let led: Value = world.get(Kind::Service, "demo-client");
+    assert_eq!((&led["spec"]["selector"]["other"], &led["spec"]["type"]), (&Value::Null, &json!("NodePort")));
+    assert_eq!(led["metadata"]["annotations"]["a"], Value::Null);
+    let port = &led["spec"]["ports"][0];
+    assert_eq!((&port["targetPort"], &port["nodePort"]), (&json!(2379), &json!(30222)));
+    assert!(!world.observe().unwrap().observation.snapshot.client_service_selects_others);
+    world.pass();
+    let whole: Value = world.get(Kind::Service, "demo-client");
+    assert_eq!(whole["spec"]["type"], "LoadBalancer");
+    assert_eq!(whole["metadata"]["annotations"]["a"], "1", "with the type, as it may say what that is to be");
+}
+
+#[test]
+fn another_class_goes_by_a_plain_service_and_source_ranges_of_a_load_balancer_go_with_it() {
+    let of_class = |class: &str| json!({ "type": "LoadBalancer", "loadBalancerClass": class });
+    let mut world = with_service(&of_class("example.com/a"));
+    world.edit(Kind::Service, "demo-client", |service| {
+        service["spec"]["loadBalancerSourceRanges"] = json!(["192.0.2.0/24"]);
+    });
+    world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["service"] = of_class("example.com/b"));
+    world.pass();
+    let between: Value = world.get(Kind::Service, "demo-client");
+    assert_eq!(between["spec"]["type"], "ClusterIP");
+    for field in ["loadBalancerClass", "loadBalancerSourceRanges"] {
+        assert_eq!(between["spec"][field], Value::Null, "{field}");
+    }
+    world.settle();
+    let after: Value = world.get(Kind::Service, "demo-client");
+    assert_eq!(
+        (&after["spec"]["type"], &after["spec"]["loadBalancerClass"]),
+        (&json!("LoadBalancer"), &json!("example.com/b"))
+    );
+}
+
+#[test]
+fn a_secret_that_is_being_deleted_is_left_alone() {
+    let mut world = World::running(1);
+    world.edit(Kind::Secret, NAME, |secret| {
+        secret["metadata"]["deletionTimestamp"] = json!("2026-11-21T08:00:00Z");
+        secret["data"] = json!({});
+    });
+    assert!(!world.pass(), "nothing is to be done until it is gone");
 }
 
 #[test]

@@ -174,6 +174,34 @@ fn s13_claims_and_the_authority_of_an_earlier_release_get_the_marks_by_a_patch_a
 }
 
 #[test]
+fn options_of_argo_cd_that_have_ours_and_others_are_left_alone() {
+    let mut world = running(&json!({}), &json!({}));
+    let (key, _) = keys::KEEP[0];
+    let set = |world: &mut World, options: &str| {
+        world.edit(Kind::Volume, "demo-0", |claim| claim["metadata"]["annotations"][key] = json!(options));
+        world.settle();
+        meta(world, Kind::Volume, "demo-0")["annotations"][key].clone()
+    };
+    assert_eq!(
+        set(&mut world, "Delete=false, Prune=false,Validate=false"),
+        "Delete=false, Prune=false,Validate=false"
+    );
+    assert_eq!(set(&mut world, "Prune=false"), keys::KEEP[0].1);
+}
+
+#[test]
+fn the_label_by_which_backup_tools_leave_certificates_out_is_not_the_specs_to_give() {
+    let other = json!({ "labels": { keys::VELERO_EXCLUDE: "false" } });
+    let mut world = running(&other, &json!({}));
+    assert!(!world.pass(), "nothing is patched to and fro");
+    for name in ["demo-client-tls", "demo-connection"] {
+        let labels = meta(&world, Kind::Secret, name)["labels"].clone();
+        assert_eq!(labels[keys::VELERO_EXCLUDE], keys::VELERO_EXCLUDE_VALUE, "{name}");
+    }
+    assert_eq!(meta(&world, Kind::Volume, "demo-0")["labels"][keys::VELERO_EXCLUDE], "false");
+}
+
+#[test]
 fn a_claim_of_an_earlier_cluster_is_not_touched() {
     let mut world = World::running(1);
     let mut foreign = world.objects[&(Kind::Volume, "demo-0".to_owned())].clone();

@@ -220,12 +220,48 @@ fn an_invalid_spec_is_refused_with_the_field_and_what_to_do() {
             "spec.podTemplate.spec.terminationGracePeriodSeconds",
             "needs up to 25 s",
         ),
+        (
+            json!({ "podTemplate": { "metadata": { "annotations": { "a b": "x" } } } }),
+            "spec.podTemplate.metadata, with spec.commonMetadata",
+            "\"a b\" is no qualified name",
+        ),
+        (
+            json!({ "podTemplate": { "metadata": { "labels": { "Example.com/a": "x" } } } }),
+            "spec.podTemplate.metadata, with spec.commonMetadata",
+            "\"Example.com/a\" is no qualified name",
+        ),
+        (
+            json!({ "commonMetadata": { "labels": { "team": "a b" } } }),
+            "spec.podTemplate.metadata, with spec.commonMetadata",
+            "\"a b\" of the label team",
+        ),
+        (
+            json!({ "storageSpec": { "metadata": { "labels": { "/team": "x" } } } }),
+            "spec.storageSpec.metadata, with spec.commonMetadata",
+            "\"/team\" is no qualified name",
+        ),
+        (
+            json!({
+                "commonMetadata": { "annotations": { "a": "x".repeat(102_400) } },
+                "service": { "annotations": { "b": "x".repeat(102_400) } },
+            }),
+            "spec.service, with spec.commonMetadata",
+            "have 204802 bytes; the most is 204800",
+        ),
     ];
     for (change, field, text) in table {
         let invalid = resolved(&with(&change)).unwrap_err();
         assert_eq!(invalid.field, field, "{change}");
         assert!(invalid.message.contains(text), "{change}: {}", invalid.message);
     }
+}
+
+#[test]
+fn keys_and_values_that_kubernetes_takes_are_not_refused() {
+    let given = json!({
+        "labels": { "example.com/a_b.C-d": "", "Team": "X.1" }, "annotations": { "Example.com/A": "any text" },
+    });
+    resolved(&with(&json!({ "commonMetadata": given, "podTemplate": { "metadata": given } }))).unwrap();
 }
 
 #[test]

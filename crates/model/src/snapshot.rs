@@ -125,6 +125,8 @@ pub struct Snapshot {
     pub peer_service: Presence,
     /// The client Service.
     pub client_service: Presence,
+    /// Whether there is a client Service of this EtcdCluster, and it selects other Pods than it is to: [`Self::client_service`] differs also for less.
+    pub client_service_selects_others: bool,
     /// The Secret with all that an application connects with. Its desired form has the client certificate as it was observed.
     pub connection: Presence,
     /// Members whose Pods the client Service, as it is, sends clients to: it selects them, and they are ready.

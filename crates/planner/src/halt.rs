@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use quorate_model::{MemberName, Waiting};
+use quorate_model::{ManagedObject, MemberName, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
 use crate::{budget, certificates, connection, restart, safety};
@@ -94,13 +94,14 @@ pub(crate) fn when_paused(draft: &mut Draft<'_>) -> Flow {
 }
 
 /// Objects that this EtcdCluster does not own have its names. A running cluster is still maintained; a new one is not
-/// bootstrapped.
+/// bootstrapped, unless it is the connection Secret alone, which no member needs.
 pub(crate) fn on_foreign_objects(draft: &mut Draft<'_>) -> Flow {
     if draft.seen.foreign.is_empty() {
         return ON;
     }
     draft.wait(Waiting::ForeignObjects(draft.seen.foreign.values().cloned().collect()));
-    if draft.record.is_bootstrapped() { ON } else { DONE }
+    let is_needed = |object: &ManagedObject| *object != ManagedObject::Connection;
+    if draft.record.is_bootstrapped() || !draft.seen.foreign.keys().any(is_needed) { ON } else { DONE }
 }
 
 /// R11: without quorum, Pods were restarted on their own volumes; nothing else is done.

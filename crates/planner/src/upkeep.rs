@@ -35,10 +35,11 @@ pub(crate) fn names_and_certificates(draft: &mut Draft<'_>) -> Progress {
 }
 
 /// B2, where another incarnation was there before: no Pod of that one, which a late call may create again, is behind the client Service once
-/// new members start. It selects none of theirs either, until they are labelled joined.
+/// new members start. It selects none of theirs either, until they are labelled joined. Nothing else of it counts here: the API server may refuse
+/// a field of the spec for good, and the members of before are stopped.
 pub(crate) fn fence_client_service(draft: &mut Draft<'_>) -> Progress {
     let is_foreign = draft.seen.foreign.contains_key(&ManagedObject::ClientService);
-    let is_open = draft.seen.client_service == Presence::Differs && !is_foreign;
+    let is_open = draft.seen.client_service_selects_others && !is_foreign;
     if draft.record.incarnation.is_none() || !is_open {
         return Progress::Done;
     }

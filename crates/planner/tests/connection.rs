@@ -56,6 +56,23 @@ fn one_that_was_deleted_is_created_again_and_one_that_is_not_ours_is_never_writt
 }
 
 #[test]
+fn a_secret_of_somebody_else_keeps_no_cluster_from_being_bootstrapped() {
+    let mut world = World::new(3);
+    world.seen.foreign.insert(ManagedObject::Connection, "Secret default/demo-connection".to_owned());
+    let plan = world.plan_that(|plan| plan.record.cluster_id.is_some());
+    assert!(!writes(&plan), "{plan:?}");
+}
+
+#[test]
+fn it_follows_the_client_certificate_at_size_zero() {
+    let mut world = World::running(3);
+    world.resize(0);
+    world.settle();
+    world.seen.connection = Presence::Differs;
+    assert!(writes(&world.plan()));
+}
+
+#[test]
 fn a_client_certificate_that_members_refuse_is_not_handed_to_applications() {
     let mut world = World::running(3);
     world.seen.connection = Presence::Differs;

@@ -120,6 +120,32 @@ fn the_members_stop_their_volumes_are_quarantined_and_others_begin_with_the_snap
 
 /// The members report revision 7, and the raise that is ordered would lead to that.
 #[test]
+fn new_members_wait_for_the_selector_of_the_client_service_and_for_nothing_else_of_it() {
+    let fences = |plan: &Plan| {
+        let is_it = |effect: &Effect| effect.as_kube() == Some(&KubeEffect::ApplyClientService);
+        plan.effects.iter().any(|effect| effect.step() == Step::B2 && is_it(effect))
+    };
+    for selects_others in [true, false] {
+        let mut world = ordered(3);
+        until(&mut world, Step::B1);
+        world.seen.client_service = quorate_model::snapshot::Presence::Differs;
+        world.seen.client_service_selects_others = selects_others;
+        assert_eq!(fences(&world.plan()), selects_others);
+        // The API server refuses the form of the spec for good.
+        world.seen.client_service_selects_others = false;
+        for _ in 0..20 {
+            let plan = world.plan();
+            world.carry_out(plan);
+            if world.seen.record.is_bootstrapped() {
+                break;
+            }
+            world.seen.client_service = quorate_model::snapshot::Presence::Differs;
+        }
+        assert!(world.seen.record.is_bootstrapped(), "{:?}", world.plan());
+    }
+}
+
+#[test]
 fn a_raise_that_leads_to_no_new_revision_is_made_greater_when_the_order_is_recorded() {
     let mut world = ordered(3);
     world.seen.orders[0].restore = Ok(Restore { bump: 5, ..snapshot() });

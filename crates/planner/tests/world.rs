@@ -159,6 +159,7 @@ impl World {
                 metadata_differs: BTreeMap::new(),
                 peer_service: Presence::Absent,
                 client_service: Presence::Absent,
+                client_service_selects_others: false,
                 connection: Presence::Absent,
                 endpoints: BTreeSet::new(),
                 budget: None,
@@ -574,7 +575,10 @@ impl World {
                 self.seen.metadata_differs.remove(object).expect("it differs");
             }
             KubeEffect::ApplyConnection => self.seen.connection = Presence::Matches,
-            KubeEffect::ApplyClientService => self.seen.client_service = Presence::Matches,
+            KubeEffect::ApplyClientService => {
+                self.seen.client_service = Presence::Matches;
+                self.seen.client_service_selects_others = false;
+            }
             KubeEffect::ApplyBudget { min_available } => self.seen.budget = Some(budget(*min_available)),
             KubeEffect::CreateVolume { member, .. } => {
                 let uid = self.new_uid("volume");
