@@ -248,6 +248,8 @@ impl BackupWorker {
                 let seen = self.jobs(backup).into_iter().find(|job| job.metadata.name.as_ref() == Some(name));
                 match seen {
                     Some(job) if job.metadata.deletion_timestamp.is_none() => {
+                        // A view that is outdated must not take a Job away whose answer is not in status yet.
+                        self.is_current(backup).await?;
                         jobs.delete(Step::E4, &job).await?;
                     }
                     Some(_) | None => {}
@@ -267,7 +269,7 @@ impl BackupWorker {
         self.controller.clusters.get(&at).objects.remove(name)
     }
 
-    /// A Job is created only for the object as it is, and not for what an outdated cache has of it.
+    /// A Job is created or deleted only for the object as it is, and not for what an outdated cache has of it.
     async fn is_current(&self, backup: &EtcdBackup) -> Result<(), WriteError> {
         let writer = Writer::<EtcdBackup>::new(&self.controller.runtime, &self.root.namespace);
         match writer.read(&self.root.name).await? {
