@@ -293,7 +293,7 @@ fn an_upgrade_of_the_operator_changes_no_service_whose_spec_has_none() {
     let service: Value = world.get(Kind::Service, "demo-client");
     assert_eq!(service["metadata"]["annotations"], Value::Null);
     world.edit(Kind::Service, "demo-client", |service| {
-        service["metadata"]["annotations"] = json!({ "a": "b" })
+        service["metadata"]["annotations"] = json!({ "a": "b" });
     });
     assert!(!world.pass(), "annotations of others stay");
     // Somebody who changes the type by hand is put right, as before.
