@@ -197,8 +197,9 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The operator, its account and its role go with the cluster that waits for it to take its finalizer off.
-    pub async fn delete_the_namespace_of_an_operator_with_its_cluster(&mut self) -> Result<()> {
+    /// Its clusters go first, since Kubernetes deletes the operator's Pods before it deletes an EtcdCluster.
+    pub async fn delete_the_namespace_of_an_operator(&mut self) -> Result<()> {
+        self.run("kubectl -n team-c delete etcdbackupschedules,etcdbackups,etcdrestores,etcd --all").await?;
         self.run("kubectl delete namespace team-c").await?;
         self.world.in_namespace("team-a").await?.settled("one", 1).await
     }
