@@ -31,9 +31,7 @@ pub fn name(at: &ClusterRef) -> String {
 /// The Secret with this client certificate; `None`: TLS is off.
 pub fn secret(cluster: &EtcdCluster, at: &ClusterRef, certificate: Option<&Kept<'_>>) -> Value {
     let mut metadata = labels::owned(cluster, at, name(at));
-    // Like the certificate in it, it would come back from a backup without its owner.
-    let not_backed_up = (keys::VELERO_EXCLUDE.to_owned(), keys::VELERO_EXCLUDE_VALUE.to_owned());
-    metadata.labels.get_or_insert_default().extend([not_backed_up]);
+    metadata.labels.get_or_insert_default().extend(labels::not_backed_up());
     json!({
         "apiVersion": "v1",
         "kind": "Secret",

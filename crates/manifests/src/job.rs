@@ -416,11 +416,8 @@ fn scratch(template: &JobTemplate, cluster: Option<&EtcdCluster>, needed: Option
             } });
             // What a policy demands of the claims of members it demands of this one.
             let of_claims = storage.and_then(|storage| storage.metadata.clone()).unwrap_or_default();
-            let with = |own: BTreeMap<String, String>, pods: &BTreeMap<String, String>| {
-                pods.clone().into_iter().chain(own).collect::<BTreeMap<_, _>>()
-            };
-            let labels = with(of_claims.labels, &template.labels);
-            let annotations = with(of_claims.annotations, &template.annotations);
+            let labels = metadata::before(of_claims.labels, template.labels.clone());
+            let annotations = metadata::before(of_claims.annotations, template.annotations.clone());
             for (field, given) in [("labels", labels), ("annotations", annotations)] {
                 if !given.is_empty() {
                     claim["metadata"][field] = json!(given);

@@ -26,6 +26,11 @@ pub fn of_what_stays(at: &ClusterRef) -> BTreeMap<String, String> {
     labels
 }
 
+/// The label of an object that Velero leaves out: it would come back without its owner.
+pub(crate) fn not_backed_up() -> BTreeMap<String, String> {
+    BTreeMap::from([(keys::VELERO_EXCLUDE.to_owned(), keys::VELERO_EXCLUDE_VALUE.to_owned())])
+}
+
 /// The labels of the volume of one member.
 pub fn of_volume(at: &ClusterRef, member: &MemberName) -> BTreeMap<String, String> {
     let mut labels = of_what_stays(at);

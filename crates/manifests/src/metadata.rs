@@ -43,10 +43,15 @@ pub(crate) fn merged(
     annotations: BTreeMap<String, String>,
 ) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
     let common = cluster.spec.common_metadata.clone().unwrap_or_default();
-    let under = |common: BTreeMap<String, String>, own: BTreeMap<String, String>| {
-        common.into_iter().chain(own).collect()
-    };
-    (under(common.labels, labels), under(common.annotations, annotations))
+    (before(labels, common.labels), before(annotations, common.annotations))
+}
+
+/// Both; of a key that both have, the value of the first.
+pub(crate) fn before(
+    first: BTreeMap<String, String>,
+    then: BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    then.into_iter().chain(first).collect()
 }
 
 /// Annotations of one object that the spec may give, in bytes of keys and values. Kubernetes admits 262,144; the rest is for those of the

@@ -101,6 +101,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
     let (replace_member, unknown_member) = replace_member(meta, &at, &record);
     let tls = record.target.as_ref().unwrap_or(&desired).tls;
     let client_name = service::client_name(&at);
+    let client_form = service::client(cluster, &at);
     let presence = |name: &str, desired: &Value| {
         services::own(services, name, &uid).map_or(Presence::Absent, |seen| {
             if service::matches(seen, desired) { Presence::Matches } else { Presence::Differs }
@@ -139,9 +140,9 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         foreign: foreign(seen, &at, &uid),
         metadata_differs: metadata::differing(cluster, &at, &uid, seen),
         peer_service: presence(&at.name, &service::peer(cluster, &at)),
-        client_service: presence(&client_name, &service::client(cluster, &at)),
+        client_service: presence(&client_name, &client_form),
         client_service_selects_others: services::own(services, &client_name, &uid)
-            .is_some_and(|seen| service::selects_others(seen, &service::client(cluster, &at))),
+            .is_some_and(|seen| service::selects_others(seen, &client_form)),
         connection: connection::presence(cluster, secrets, &at, &uid, tls),
         endpoints: services::endpoints(services::own(services, &client_name, &uid), pods, &member_pods),
         pods: member_pods,

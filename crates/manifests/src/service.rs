@@ -77,7 +77,7 @@ pub fn client(cluster: &EtcdCluster, at: &ClusterRef) -> Value {
         service["spec"]["loadBalancerClass"] = json!(class);
     }
     if let Some(distribution) = traffic_distribution {
-        service["spec"]["trafficDistribution"] = json!(distribution.as_str());
+        service["spec"][TRAFFIC] = json!(distribution.as_str());
     }
     service
 }
@@ -88,7 +88,7 @@ pub(crate) fn matches(seen: &Service, desired: &Value) -> bool {
     // An API server that does not know the field drops it, however often it is sent.
     let has_none = seen.spec.as_ref().is_some_and(|spec| spec.traffic_distribution.is_none());
     if has_none && from_spec(&seen.metadata) == Some(TRAFFIC) {
-        wanted["spec"].as_object_mut().map(|spec| spec.remove("trafficDistribution"));
+        wanted["spec"].as_object_mut().map(|spec| spec.remove(TRAFFIC));
     }
     let listed = desired.pointer("/metadata/annotations").and_then(|all| all.get(keys::FROM_SPEC)?.as_str());
     diff::matches(seen, &wanted) && !selects_others(seen, desired) && from_spec(&seen.metadata) == listed

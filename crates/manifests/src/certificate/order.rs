@@ -106,9 +106,6 @@ pub(crate) struct Renewed<'a> {
     pub(crate) trusts_authority: bool,
 }
 
-/// Labels of a leaf: Velero leaves it out. It would come back without its owner, and is issued anew.
-const NOT_BACKED_UP: [(&str, &str); 1] = [(keys::VELERO_EXCLUDE, keys::VELERO_EXCLUDE_VALUE)];
-
 /// The order of a new authority. Its Secret has no owner: it is kept with the data.
 pub(crate) fn authority(cluster: &EtcdCluster, at: &ClusterRef, uid: &ClusterUid, now: Instant) -> Order {
     let name = Certificate::Authority.secret_name(at);
@@ -140,7 +137,7 @@ pub(crate) fn leaf(
     let name = Certificate::from(leaf).secret_name(at);
     let (act, ca) = if let Some(Renewed { secret, resource_version, trusts_authority }) = renewed {
         let metadata = json!({
-            "uid": secret.as_str(), "resourceVersion": resource_version, "labels": NOT_BACKED_UP.into_iter().collect::<BTreeMap<_, _>>(),
+            "uid": secret.as_str(), "resourceVersion": resource_version, "labels": labels::not_backed_up(),
         });
         let ca = (!trusts_authority).then(|| Trusted::Authority(pair.cert.clone()));
         (Act::Patch(json!({ "metadata": metadata })), ca)
@@ -150,8 +147,7 @@ pub(crate) fn leaf(
             type_: Some("kubernetes.io/tls".to_owned()),
             ..Secret::default()
         };
-        let not_backed_up = NOT_BACKED_UP.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        secret.metadata.labels.get_or_insert_default().extend(not_backed_up);
+        secret.metadata.labels.get_or_insert_default().extend(labels::not_backed_up());
         (Act::Create(made(cluster, at, &name, &secret)), Some(Trusted::Authority(pair.cert.clone())))
     };
     let content = LeafContent {
