@@ -186,7 +186,7 @@ impl Store {
         Ok(true)
     }
 
-    /// That an object is missing, which was told by HEAD, if the store confirms it. Who says now this and now that says nothing.
+    /// That an object is missing, which HEAD says, if the store confirms it. Who says now this and now that says nothing.
     pub(crate) async fn confirm_missing(&self, key: &str) -> Result<()> {
         if self.lacks(key).await? {
             return Ok(());

@@ -239,7 +239,7 @@ fn change(desired: &Desired, at: &ClusterRef, meta: &ObjectMeta) -> Change {
     change
 }
 
-/// Whether a list of options, such as that of Argo CD, has all that are wanted. It may have others, which somebody else keeps there.
+/// Whether a list of options, such as that of Argo CD, has all that are wanted. It may have others, which others keep there.
 fn says_all(present: &str, wanted: &str) -> bool {
     wanted.split(',').all(|option| present.split(',').any(|present| present.trim() == option))
 }

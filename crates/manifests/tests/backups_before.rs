@@ -189,7 +189,7 @@ fn o04_only_the_backup_that_the_operator_orders_counts() {
     };
     assert_eq!(read(&deleted(), &|_| {}), BackupState::Complete);
     assert_eq!(read(&upgrading(), &|_| {}), BackupState::Complete);
-    // What somebody else created beforehand, or elsewhere.
+    // What another person created beforehand, or elsewhere.
     let early = read(&deleted(), &|backup| {
         let deleted: Timestamp = DELETED.parse().unwrap();
         backup.metadata.creation_timestamp = Some(Time(deleted - SignedDuration::from_secs(61)));

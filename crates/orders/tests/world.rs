@@ -143,7 +143,7 @@ pub struct World {
     mended: Option<i64>,
     truth: judge::Truth,
     violation: Option<(Property, String)>,
-    /// What happened, where it is told.
+    /// What happened, where it is reported.
     pub story: Option<Vec<String>>,
 }
 

@@ -252,7 +252,7 @@ fn o03_an_order_begins_only_if_the_api_server_would_admit_new_members_now() {
             .any(|effect| matches!(effect, KubeEffect::CreatePod { boot: Boot::Restore, .. }))
     );
     assert!(plan.effects.is_empty(), "nothing is stopped: {:?}", plan.effects);
-    // What it refuses is told, and nothing else is asked for: no backup, no reading.
+    // What it refuses is reported, and nothing else is asked for: no backup, no reading.
     let says = |world: &mut World, outcome: Admitted| {
         world.seen.orders[0].admission = Some(Admission { at: world.now, outcome });
         world.seen.orders[0].backed_up_until = world.now;

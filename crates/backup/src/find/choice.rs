@@ -14,7 +14,7 @@ const AHEAD: i64 = 600;
 /// How many of the newest are kept, for where the first ones are not whole.
 const KEPT: usize = 16;
 
-/// The most cluster IDs that are told apart.
+/// The most cluster IDs that are distinguished.
 const LINES: usize = 1000;
 
 /// What the names of the EtcdBackups begin with that the operator orders before a restore in place.

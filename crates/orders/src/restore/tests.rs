@@ -621,7 +621,7 @@ fn o02_the_newest_backup_is_found_then_read_and_no_other_one_is_restored() {
     let reading = decided(&status(&found), &[]);
     let NextAct::Read { order, .. } = &reading.then else { panic!("{:?}", reading.then) };
     assert_eq!((order.source.key.as_str(), order.source.sha256.as_deref()), ("k", Some(SHA256)));
-    // It is not in the store any more: that is told, and no other one is taken.
+    // It is not in the store any more: that is reported, and no other one is taken.
     let reads: Job = serde_json::from_value(json!({"metadata": {"name": "read-backup-u1-1"}})).unwrap();
     let gone = Answer::Failed(Failure::new(FailureKind::NotInStore, "b/k does not exist"));
     let gone = decided(&status(&reading), &[(&reads, JobOutcome::Answered(gone))]);

@@ -31,7 +31,7 @@ pub enum Property {
     RemovedByOrder,
     /// What was never written is not removed: a store that refuses would hold up the deletion.
     NothingToRemove,
-    /// No object is left without its EtcdBackup, unless that is told.
+    /// No object is left without its EtcdBackup, unless that is reported.
     NothingLeft,
     /// A time is run once.
     RunOnce,
@@ -52,7 +52,7 @@ pub struct Truth {
     made: BTreeSet<String>,
     /// The times that were run.
     run: BTreeSet<String>,
-    /// Those of them that were still to come: by clocks that were ahead. Nothing is taken for them once they come, and that is told.
+    /// Those of them that were still to come: by clocks that were ahead. Nothing is taken for them once they come, and that is reported.
     early: BTreeSet<String>,
     /// Deletions of good backups that were too young.
     young: u32,
@@ -113,7 +113,7 @@ impl World {
         let Some(backup) = self.backups.get(name).map(|kept| kept.object.clone()) else { return };
         let uid = backup.uid().unwrap_or_default();
         let is_made = self.truth.made.contains(&uid);
-        // One that has all that the schedule gives to its own is told apart by nobody.
+        // One that has all that the schedule gives to its own is distinguished by nobody.
         if !is_made && (name == "copy" || is_ahead(&backup)) {
             self.violate(Property::OnlyItsOwn, format!("{name} is not the schedule's"));
         }

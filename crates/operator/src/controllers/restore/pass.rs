@@ -85,7 +85,7 @@ impl RestoreWorker {
         let decision =
             decide(Seen { restore, cluster, backup, backups: &backups, jobs: &jobs, now, clock_differs });
         match self.carry_out(restore, cluster, &decision, now).await {
-            // It is told already.
+            // It is reported already.
             Ok(Outcome::UserMustEdit) => Outcome::UserMustEdit,
             Ok(outcome) => {
                 if let Some((warning, what)) = decision.event {
