@@ -2,10 +2,11 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
 
 use crate::process::Identity;
 
@@ -195,14 +196,13 @@ impl Home {
     }
 }
 
-/// Replaces a file atomically. Only its owner can read it.
+/// Replaces a file atomically, also where two processes do so at once. Only its owner can read it.
 pub fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
-    let mut file = File::options().create(true).truncate(true).write(true).mode(0o600).open(&beside)?;
+    let mut file = NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
     file.write_all(content)?;
-    file.sync_data()?;
-    fs::rename(beside, path)
+    file.as_file().sync_data()?;
+    file.persist(path)?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -236,5 +236,18 @@ mod tests {
         assert!(home.volumes().join("data").exists());
         drop(home.claim(true).unwrap());
         assert!(!home.volumes().join("data").exists());
+    }
+
+    #[test]
+    fn a_file_that_two_write_at_once_is_whole_and_neither_fails() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..50).for_each(|_| write_atomically(&path, b"content").unwrap()));
+            }
+        });
+        assert_eq!(fs::read(&path).unwrap(), b"content");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
     }
 }

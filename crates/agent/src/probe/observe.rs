@@ -83,17 +83,28 @@ impl Watch {
     /// Observes until the member is ready or the time is up; then says why it is not.
     pub(super) async fn wait(self: &Arc<Self>, wait: Duration) -> Result<(), String> {
         let end = Instant::now() + wait;
+        let mut answered = None;
         loop {
             let Ok(observation) = tokio::time::timeout_at(end, self.observe()).await else {
-                let waited = format!("no answer within {wait:?}");
-                let before = self.last().ready.err();
-                return Err(before.map_or(waited.clone(), |why| format!("{waited}; before: {why}")));
+                // What the member was a moment ago counts more than that the last look was cut off.
+                return Err(answered.unwrap_or_else(|| self.no_answer(wait)));
             };
+            let Err(why) = observation.ready else { return Ok(()) };
             let again = Instant::now() + PACE;
-            if observation.ready.is_ok() || again >= end {
-                return observation.ready;
+            if again >= end {
+                return Err(why);
             }
+            answered = Some(why);
             tokio::time::sleep_until(again).await;
+        }
+    }
+
+    /// Why a member is not ready that gave no answer within `wait`.
+    fn no_answer(&self, wait: Duration) -> String {
+        let no_answer = format!("no answer within {wait:?}");
+        match self.last().ready {
+            Ok(()) => no_answer,
+            Err(before) => format!("{no_answer}; before: {before}"),
         }
     }
 
