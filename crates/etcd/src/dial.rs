@@ -53,7 +53,7 @@ pub(crate) enum DialError {
     #[error("no connection within {0:?}")]
     TimedOut(Duration),
     /// It was connected in time, and the handshake did not end.
-    #[error("the TLS handshake did not end within {0:?}; perhaps the process hangs, or does not speak TLS")]
+    #[error("the TLS handshake did not end within {0:?}: etcd hangs, still starts, or does not speak TLS")]
     HandshakeTimedOut(Duration),
     /// It is not a gRPC server.
     #[error("the server does not speak HTTP/2")]

@@ -68,13 +68,16 @@ pub fn authority_name(uid: &ClusterUid) -> String {
     format!("quorate-ca {uid}")
 }
 
+/// The user that the operator, its agents and its Jobs are where etcd's auth is enabled: the common name of the client certificate.
+pub const CLIENT_USER: &str = "quorate-client";
+
 /// The common name of a leaf. The spec may name that of the server.
 pub fn common_name(leaf: Leaf, tls: &TlsSpec) -> &str {
     let given = tls.auto().and_then(|auto| auto.common_name.as_deref()).filter(|given| !given.is_empty());
     match leaf {
         Leaf::Server => given.unwrap_or("quorate-server"),
         Leaf::Peer => "quorate-peer",
-        Leaf::Client => "quorate-client",
+        Leaf::Client => CLIENT_USER,
     }
 }
 

@@ -1,9 +1,11 @@
 //! Failures of writes and calls: their reason and message in status and events.
 
-use crate::kind::Kind;
 use quorate_api::status::EtcdClusterStatus;
 use quorate_api::{ConditionType, Explanation, Reason};
 use quorate_model::{Instant, MemberName, Snapshot};
+
+use crate::certificate::CLIENT_USER;
+use crate::kind::Kind;
 
 /// The API server refuses a write (`what` is its [`crate::Write::describe`]), until what its message names is changed.
 pub fn write_refused(what: &str, answer: &str, seen: &Snapshot, now: Instant) -> Explanation {
@@ -64,8 +66,25 @@ pub fn status_not_written(cluster: &str, error: &str) -> Explanation {
 /// etcd refuses a change of its membership or leadership, for a permanent cause.
 pub fn membership_change_refused(call: &str, error: &str) -> Explanation {
     let error = error.trim_end_matches('.');
-    let message = format!("etcd does not carry out {call}: {error}. The operator tries again by itself");
+    let cure = if is_of_auth(error) {
+        let user = CLIENT_USER;
+        format!(
+            "etcd's auth is enabled, and the operator, whose client certificate has the common name {user}, is no user with the role \
+             root: etcdctl user add {user} --no-password, etcdctl user grant-role {user} root. "
+        )
+    } else {
+        String::new()
+    };
+    let message =
+        format!("etcd does not carry out {call}: {error}. {cure}The operator tries again by itself");
     Explanation::new(Reason::MembershipChangeRefused, message)
+}
+
+/// Whether etcd's auth refuses: in the words of etcd's `api/v3rpc/rpctypes/error.go`.
+fn is_of_auth(error: &str) -> bool {
+    ["permission denied", "user name not found", "user name is empty", "invalid auth token"]
+        .iter()
+        .any(|words| error.contains(words))
 }
 
 /// The status with the failure as the reason of `Progressing`, and of `Ready` where that is what keeps it from being. Reason and message

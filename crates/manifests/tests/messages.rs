@@ -460,7 +460,8 @@ fn troubles() -> Vec<Explanation> {
         ),
         trouble::api_unavailable(&pod.describe(), "no answer within 10s"),
         trouble::status_not_written("default/demo", "the API server refuses it: etcdserver: mvcc: no space"),
-        trouble::membership_change_refused("MemberAdd demo-3", "refused: permission denied"),
+        trouble::membership_change_refused("MemberAdd demo-3", "refused: etcdserver: user name not found"),
+        trouble::membership_change_refused("MemberAdd demo-3", "refused: etcdserver: unhealthy cluster"),
     ]
 }
 
