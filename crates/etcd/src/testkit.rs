@@ -13,7 +13,7 @@ mod wait;
 
 pub use address::own_address;
 pub use binary::etcd;
-pub use cluster::{Cluster, Setup};
+pub use cluster::{Cluster, PEER_NAME, Setup};
 pub use member::Member;
 pub use pki::{Leaf, Pki};
 pub use wait::eventually;

@@ -1,4 +1,5 @@
 //! The etcd port.
 
+mod peers;
 mod real_etcd;
 mod tls;

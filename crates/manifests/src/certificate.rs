@@ -23,6 +23,10 @@ pub const KEY: &str = "tls.key";
 /// Key of a Secret: the trusted authorities.
 pub const CA: &str = "ca.crt";
 
+/// The common name of the leaf of peers, and of no other: by it members tell who may write their log. The names that a leaf is valid for
+/// do not tell it, as the server's are those of members, too.
+pub const PEER_NAME: &str = "quorate-peer";
+
 /// The certificates of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Certificate {
@@ -71,12 +75,15 @@ pub fn authority_name(uid: &ClusterUid) -> String {
 /// The user that the operator, its agents and its Jobs are where etcd's auth is enabled: the common name of the client certificate.
 pub const CLIENT_USER: &str = "quorate-client";
 
-/// The common name of a leaf. The spec may name that of the server.
+/// The common name of a leaf. The spec may name that of the server, but never as a peer's: `target` refuses it, and a spec that is refused
+/// is read here all the same.
 pub fn common_name(leaf: Leaf, tls: &TlsSpec) -> &str {
-    let given = tls.auto().and_then(|auto| auto.common_name.as_deref()).filter(|given| !given.is_empty());
+    let given = tls.auto().and_then(|auto| auto.common_name.as_deref());
     match leaf {
-        Leaf::Server => given.unwrap_or("quorate-server"),
-        Leaf::Peer => "quorate-peer",
+        Leaf::Server => {
+            given.filter(|given| !given.is_empty() && *given != PEER_NAME).unwrap_or("quorate-server")
+        }
+        Leaf::Peer => PEER_NAME,
         Leaf::Client => CLIENT_USER,
     }
 }

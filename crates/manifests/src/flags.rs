@@ -9,6 +9,7 @@ use quorate_model::snapshot::share_of_volume;
 use quorate_model::target::Medium;
 use quorate_model::{Minor, Target};
 
+use crate::certificate::PEER_NAME;
 use crate::pod::Member;
 use crate::service::{CLIENT_PORT, METRICS_PORT, PEER_PORT};
 use crate::target::Invalid;
@@ -183,6 +184,8 @@ pub fn identity(member: &Member<'_>) -> Vec<String> {
             flags.push(format!("--{prefix}trusted-ca-file=/etc/etcd/tls/{dir}/ca.crt"));
             flags.push(format!("--{prefix}client-cert-auth=true"));
         }
+        // The authority of peers signs for clients, too, and whoever is let in here writes the log. Both sides of a connection check it.
+        flags.push(format!("--peer-cert-allowed-cn={PEER_NAME}"));
     }
     flags
 }

@@ -38,7 +38,7 @@ pub const FETCH: &str = "fetch";
 const USER: u32 = 10001;
 
 /// The shape of the Pod that this release makes. A change of it is rolled out, also where the agent's image has the same name.
-pub(crate) const POD_LAYOUT: u32 = 6;
+pub(crate) const POD_LAYOUT: u32 = 7;
 
 /// Names the empty directories for which the cluster autoscaler need not keep a node.
 const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes";

@@ -9,6 +9,7 @@ use quorate_api::quantity::bytes;
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{Target, Version};
 
+use crate::certificate::PEER_NAME;
 use crate::flags;
 use crate::metadata;
 use crate::pod;
@@ -170,6 +171,7 @@ pub(crate) fn resolve_with(
         TlsProvider::Disabled => false,
     };
     addresses(&spec.tls)?;
+    common_name(&spec.tls)?;
     let size = usize::try_from(spec.size).unwrap_or(usize::MAX);
     Ok(Target { size, version, pod, storage, tls })
 }
@@ -264,6 +266,19 @@ fn addresses(tls: &cluster::TlsSpec) -> Result<(), Invalid> {
             "spec.tls.providerCfg.autoCfg.altNames.ipAddresses",
             format!("{address:?} is not an IP address such as 192.0.2.1 or 2001:db8::1"),
         )),
+    }
+}
+
+/// With the common name of peers, whoever has the server's key would write the log of its members.
+fn common_name(tls: &cluster::TlsSpec) -> Result<(), Invalid> {
+    match tls.auto().and_then(|auto| auto.common_name.as_deref()) {
+        Some(PEER_NAME) => Err(Invalid::new(
+            "spec.tls.providerCfg.autoCfg.commonName",
+            format!(
+                "members know their peers by the common name {PEER_NAME}: give the server another one, or none"
+            ),
+        )),
+        Some(_) | None => Ok(()),
     }
 }
 

@@ -139,7 +139,7 @@ mod tests {
         let sealed = sample().to_status(Version::new(3, 6, 16), "quorate:1");
         let content = r#"{"flags":["--quota-backend-bytes=644245092"],"image":"registry.example/etcd:v3.6.16","labels":{"team":"a"}}"#;
         assert_eq!(sealed.content, content);
-        assert_eq!(sealed.revision, PodRevision("e82a96e1cb31".to_owned()));
+        assert_eq!(sealed.revision, PodRevision("abbd7931d6bc".to_owned()));
         assert!(sealed.image_has_version);
     }
 

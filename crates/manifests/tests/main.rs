@@ -12,6 +12,7 @@ mod metadata;
 mod newer;
 mod objects;
 mod observe;
+mod peers;
 mod placement;
 mod quarantine;
 mod ready;

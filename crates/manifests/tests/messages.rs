@@ -668,6 +668,7 @@ fn invalid_specs() -> Vec<String> {
         json!({ "etcdOptions": ["--log-levle=x"] }),
         json!({ "storageSpec": { "volumeSizeRequest": "ten" } }),
         json!({ "storageSpec": { "volumeSizeRequest": "2Gi", "volumeSizeLimit": "1Gi" } }),
+        json!({ "tls": { "providerCfg": { "autoCfg": { "commonName": "quorate-peer" } } } }),
     ];
     let refused = changes.iter().map(|change| {
         let mut spec = json!({ "size": 3, "version": "3.6.16" });

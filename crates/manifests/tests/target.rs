@@ -190,6 +190,17 @@ fn an_invalid_spec_is_refused_with_the_field_and_what_to_do() {
         (json!({ "etcdOptions": ["--name=x"] }), "spec.etcdOptions", "--name is set by the operator"),
         (json!({ "etcdOptions": ["--initial-cluster=x"] }), "spec.etcdOptions", "set by the operator"),
         (json!({ "etcdOptions": ["--peer-cert-file=x"] }), "spec.etcdOptions", "set by the operator"),
+        (
+            json!({ "etcdOptions": ["--peer-cert-allowed-hostname=x"] }),
+            "spec.etcdOptions",
+            "--peer-cert-allowed-hostname is set by the operator",
+        ),
+        (json!({ "etcdOptions": ["--peer-cert-allowed-cn=x"] }), "spec.etcdOptions", "set by the operator"),
+        (
+            json!({ "tls": { "providerCfg": { "autoCfg": { "commonName": "quorate-peer" } } } }),
+            "spec.tls.providerCfg.autoCfg.commonName",
+            "members know their peers by the common name quorate-peer",
+        ),
         (json!({ "etcdOptions": ["--force-new-cluster"] }), "spec.etcdOptions", "set by the operator"),
         (json!({ "etcdOptions": ["--log-levle=x"] }), "spec.etcdOptions", "did you mean --log-level?"),
         (

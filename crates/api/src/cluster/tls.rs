@@ -54,8 +54,8 @@ pub struct TlsProviderConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AutoTlsConfig {
-    /// The common name in the subject of the server certificate. Absent: quorate-server. A change takes effect at the next
-    /// renewal.
+    /// The common name in the subject of the server certificate. Absent: quorate-server. quorate-peer is refused: members know their peers
+    /// by it. A change takes effect at the next renewal.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub common_name: Option<String>,

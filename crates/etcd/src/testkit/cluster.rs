@@ -7,8 +7,11 @@ use tempfile::TempDir;
 
 use super::address::own_address;
 use super::wait::eventually;
-use super::{Member, Pki};
+use super::{Leaf, Member, Pki};
 use crate::{CallError, MemberStatus, Tls};
+
+/// The common name of peers' certificates.
+pub const PEER_NAME: &str = "quorate-peer";
 
 /// The cluster to start.
 #[derive(Clone, Debug)]
@@ -19,6 +22,8 @@ pub struct Setup {
     pub size: usize,
     /// Whether members serve TLS. Certificates are valid for `<member>.test.svc` only, not for addresses.
     pub tls: bool,
+    /// Whether members speak TLS with each other, with certificates of the common name [`PEER_NAME`], which are valid for their addresses.
+    pub peer_tls: bool,
     /// Further flags of each member.
     pub args: Vec<String>,
 }
@@ -35,7 +40,7 @@ pub struct Cluster {
 impl Setup {
     /// This many members of this version, with plain http.
     pub fn new(minor: Minor, size: usize) -> Self {
-        Self { minor, size, tls: false, args: Vec::new() }
+        Self { minor, size, tls: false, peer_tls: false, args: Vec::new() }
     }
 }
 
@@ -43,7 +48,7 @@ impl Cluster {
     /// A cluster of which no member runs yet.
     pub fn new(setup: Setup) -> Self {
         let dir = tempfile::Builder::new().prefix("etcd-test-").tempdir().expect("a temporary folder");
-        let pki = setup.tls.then(|| Pki::new(&dir.path().join("pki")));
+        let pki = (setup.tls || setup.peer_tls).then(|| Pki::new(&dir.path().join("pki")));
         let mut cluster = Self { members: Vec::new(), pki, setup, dir };
         cluster.members = (0..cluster.setup.size).map(|n| cluster.member(n)).collect();
         cluster
@@ -120,22 +125,33 @@ impl Cluster {
 
     fn member(&self, n: usize) -> Member {
         let name = format!("m{n}");
-        let tls = self.pki.as_ref().map(|pki| tls(pki, &name));
-        let dir = self.dir.path().join(&name);
-        let mut member = Member::new(name.clone(), own_address(), dir, self.setup.minor).with_tls(tls);
+        let tls = self.pki.as_ref().filter(|_| self.setup.tls).map(|pki| tls(pki, &name));
+        let (dir, address) = (self.dir.path().join(&name), own_address());
+        let member = Member::new(name.clone(), address, dir, self.setup.minor);
+        let mut member = member.with_tls(tls).with_peer_tls(self.setup.peer_tls);
         let mut args = self.setup.args.clone();
-        if let Some(pki) = &self.pki {
-            let server = pki.leaf(&name, &[&server_name(&name)]);
-            args.extend(["--client-cert-auth".to_owned()]);
-            for (flag, file) in
-                [("cert-file", server.cert), ("key-file", server.key), ("trusted-ca-file", pki.ca_file())]
-            {
-                args.push(format!("--{flag}={}", file.display()));
-            }
+        if let Some(pki) = self.pki.as_ref().filter(|_| self.setup.tls) {
+            args.extend(tls_flags("", &pki.leaf(&name, &[&server_name(&name)]), pki));
+        }
+        if let Some(pki) = self.pki.as_ref().filter(|_| self.setup.peer_tls) {
+            // All connections on this machine come from 127.0.0.1, for which etcd wants the certificate to be valid.
+            let names = [&*address.to_string(), "127.0.0.1"];
+            let leaf = pki.leaf_of(PEER_NAME, &format!("{name}-peer"), &names);
+            args.extend(tls_flags("peer-", &leaf, pki));
         }
         member.add_args(args);
         member
     }
+}
+
+fn tls_flags(prefix: &str, leaf: &Leaf, pki: &Pki) -> Vec<String> {
+    let file = |flag: &str, file: &Path| format!("--{prefix}{flag}={}", file.display());
+    vec![
+        format!("--{prefix}client-cert-auth"),
+        file("cert-file", &leaf.cert),
+        file("key-file", &leaf.key),
+        file("trusted-ca-file", &pki.ca_file()),
+    ]
 }
 
 fn listing(member: &Member) -> (String, PeerUrl) {

@@ -24,6 +24,7 @@ pub struct Member {
     args: Vec<String>,
     initial: Vec<String>,
     tls: Option<Tls>,
+    peer_tls: bool,
     child: Option<Child>,
 }
 
@@ -31,11 +32,12 @@ impl Member {
     /// A member that does not run yet.
     pub(super) fn new(name: String, address: IpAddr, dir: PathBuf, minor: Minor) -> Self {
         fs::create_dir_all(&dir).expect("the member's folder");
-        Self { name, address, dir, minor, args: Vec::new(), initial: Vec::new(), tls: None, child: None }
+        let (args, initial) = (Vec::new(), Vec::new());
+        Self { name, address, dir, minor, args, initial, tls: None, peer_tls: false, child: None }
     }
 
-    /// Adds flags to those of its identity.
-    pub(super) fn add_args(&mut self, args: impl IntoIterator<Item = String>) {
+    /// Adds flags to those of its identity, from its next start on.
+    pub fn add_args(&mut self, args: impl IntoIterator<Item = String>) {
         self.args.extend(args);
     }
 
@@ -54,9 +56,21 @@ impl Member {
         self
     }
 
+    /// Whether it speaks TLS with its peers.
+    pub(super) fn with_peer_tls(mut self, peer_tls: bool) -> Self {
+        self.peer_tls = peer_tls;
+        self
+    }
+
     /// Where its peers reach it.
     pub fn peer_url(&self) -> PeerUrl {
-        PeerUrl::new(format!("http://{}:2380", self.address))
+        let scheme = if self.peer_tls { "https" } else { "http" };
+        PeerUrl::new(format!("{scheme}://{}:2380", self.address))
+    }
+
+    /// Its address.
+    pub fn address(&self) -> IpAddr {
+        self.address
     }
 
     /// Where its clients reach it.

@@ -47,9 +47,14 @@ impl Pki {
     /// Signs a certificate for server and client use, valid for these names, and writes it as `<stem>.crt` and
     /// `<stem>.key`.
     pub fn leaf(&self, stem: &str, names: &[&str]) -> Leaf {
+        self.leaf_of(stem, stem, names)
+    }
+
+    /// The same, with another common name than the stem of its files.
+    pub fn leaf_of(&self, common_name: &str, stem: &str, names: &[&str]) -> Leaf {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         let mut params = CertificateParams::new(names).expect("names fit for a certificate");
-        params.distinguished_name.push(DnType::CommonName, stem);
+        params.distinguished_name.push(DnType::CommonName, common_name);
         params.extended_key_usages =
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let key = new_key();

@@ -16,7 +16,7 @@ use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::pem::Pem;
 use x509_parser::prelude::FromDer as _;
 
-use super::{CA, CERT, Certificate, KEY, entry};
+use super::{CA, CERT, Certificate, KEY, PEER_NAME, entry};
 use crate::kind::Kind;
 use crate::labels;
 
@@ -30,7 +30,7 @@ pub fn read(secrets: &[&Secret], at: &ClusterRef, uid: &ClusterUid, tls: &TlsSpe
     let signer = authority.and_then(|secret| parsed(secret, CERT).ok());
     let leaf = |leaf: Leaf| {
         let secret = named(leaf.into()).filter(|secret| labels::is_owned_by(&secret.metadata, uid))?;
-        Some((leaf, leaf_secret(secret, &super::names(leaf, at, tls), signer.as_deref())))
+        Some((leaf, leaf_secret(secret, leaf, &super::names(leaf, at, tls), signer.as_deref())))
     };
     Certificates {
         authority_name: Kind::Secret.called(&at.namespace, &Certificate::Authority.secret_name(at)),
@@ -77,13 +77,14 @@ fn authority(secret: &Secret) -> Result<Authority, String> {
     Ok(Authority { fingerprint: first.fingerprint.clone(), validity: first.validity })
 }
 
-fn leaf_secret(secret: &Secret, names: &[String], signer: Option<&[Parsed]>) -> LeafSecret {
+fn leaf_secret(secret: &Secret, leaf: Leaf, names: &[String], signer: Option<&[Parsed]>) -> LeafSecret {
     let (uid, resource_version) = identity(&secret.metadata);
-    LeafSecret { uid, resource_version, content: leaf_certificate(secret, names, signer) }
+    LeafSecret { uid, resource_version, content: leaf_certificate(secret, leaf, names, signer) }
 }
 
 fn leaf_certificate(
     secret: &Secret,
+    leaf: Leaf,
     names: &[String],
     signer: Option<&[Parsed]>,
 ) -> Result<LeafCertificate, String> {
@@ -96,6 +97,7 @@ fn leaf_certificate(
         validity: own.validity,
         signed_by: signed_by.map(|known| known.fingerprint.clone()),
         lacks: names.iter().filter(|name| !own.names.contains(name)).cloned().collect(),
+        misnamed: ((own.common_name == PEER_NAME) != (leaf == Leaf::Peer)).then(|| own.common_name.clone()),
         trusted: trusted.into_iter().map(|known| known.fingerprint).collect(),
     })
 }
@@ -117,6 +119,8 @@ struct Parsed {
     issuer: Vec<u8>,
     own_key: Option<Vec<u8>>,
     key_of_issuer: Option<Vec<u8>>,
+    /// The last one in the subject, as Go reads it.
+    common_name: String,
     names: Vec<String>,
 }
 
@@ -160,6 +164,13 @@ fn parse(der: &[u8], certificate: &X509Certificate<'_>) -> Parsed {
         issuer: certificate.issuer().as_raw().to_vec(),
         own_key: None,
         key_of_issuer: None,
+        common_name: certificate
+            .subject()
+            .iter_common_name()
+            .last()
+            .and_then(|name| name.as_str().ok())
+            .unwrap_or_default()
+            .to_owned(),
         names: Vec::new(),
     };
     for extension in

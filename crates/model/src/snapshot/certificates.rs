@@ -71,6 +71,8 @@ pub struct LeafCertificate {
     pub trusted: Vec<Fingerprint>,
     /// Names that it should be valid for and is not.
     pub lacks: Vec<String>,
+    /// Its common name, where members would refuse it as a peer's though it is, or admit it though it is not.
+    pub misnamed: Option<String>,
 }
 
 /// Which authority signs the leaves of a cluster.
@@ -177,6 +179,9 @@ impl LeafSecret {
         }
         if !leaf.lacks.is_empty() {
             return Some(format!("it is not valid for {}", leaf.lacks.join(", ")));
+        }
+        if let Some(name) = &leaf.misnamed {
+            return Some(format!("its common name {name:?} is not its own: members know peers by it"));
         }
         // A clock that was ahead signed it. It would be refused until then, and is due long after.
         if leaf.validity.is_in_future(now) {

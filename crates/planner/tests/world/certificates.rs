@@ -35,6 +35,7 @@ pub fn leaf(leaf: Leaf, by: &Fingerprint, version: u32, now: Instant) -> LeafSec
             signed_by: Some(by.clone()),
             trusted: vec![by.clone()],
             lacks: Vec::new(),
+            misnamed: None,
         }),
     }
 }

@@ -1,4 +1,5 @@
-//! Certificates at real etcd: leaves are renewed while it runs, and it serves the new ones without a restart.
+//! Certificates at real etcd: leaves are renewed while it runs, and it serves the new ones without a restart; and only peers are let in at
+//! the port of peers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,11 +16,17 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::json;
 use time::{Duration, OffsetDateTime};
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
-const LEAVES: [&str; 3] = ["demo-server-tls", "demo-peer-tls", "demo-client-tls"];
+/// Leaves and their common names.
+const LEAVES: [(&str, &str); 3] = [
+    ("demo-server-tls", "quorate-server"),
+    ("demo-peer-tls", "quorate-peer"),
+    ("demo-client-tls", "quorate-client"),
+];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s04_leaves_that_are_due_are_renewed_and_etcd_serves_the_new_ones_without_a_restart() -> Result<()> {
@@ -30,18 +37,18 @@ async fn s04_leaves_that_are_due_are_renewed_and_etcd_serves_the_new_ones_withou
     let pods = starts(&world).await?;
     let authority = read(&world, "demo-ca", "tls.crt").await?;
     let mut before = Vec::new();
-    for leaf in LEAVES {
+    for (leaf, _) in LEAVES {
         before.push(read(&world, leaf, "tls.crt").await?);
     }
 
     let first = served_by(&world, "demo-0").await?;
     ensure!(first == der(&before[0])?, "etcd serves what is in the Secret");
     let mut due = Vec::new();
-    for leaf in LEAVES {
-        due.push(replace_by_one_that_is_due(&world, leaf).await?);
+    for (leaf, common_name) in LEAVES {
+        due.push(replace_by_one_that_is_due(&world, leaf, common_name).await?);
     }
     until("every leaf is renewed and served", async || {
-        for (leaf, due) in LEAVES.iter().zip(&due) {
+        for ((leaf, _), due) in LEAVES.iter().zip(&due) {
             if read(&world, leaf, "tls.crt").await? == *due {
                 return Ok(Err(format!("{leaf} is not renewed")));
             }
@@ -66,8 +73,54 @@ async fn s04_leaves_that_are_due_are_renewed_and_etcd_serves_the_new_ones_withou
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn s14_at_the_port_of_peers_a_client_and_a_server_are_refused_and_a_peer_is_not() -> Result<()> {
+    let world = Playground::start().await?;
+    let clusters = [("old", "3.5.35"), ("demo", "3.6.16"), ("new", "3.7.3")];
+    for (cluster, version) in clusters {
+        let mut spec = spec(1);
+        spec["version"] = json!(version);
+        world.create(cluster, spec).await?;
+    }
+    for (cluster, version) in clusters {
+        world.settled(cluster, 1).await?;
+        for path in ["/members", "/raft", "/raft/stream/message/1", "/raft/snapshot"] {
+            for leaf in ["client", "server"] {
+                let answer = answer_to(&world, cluster, leaf, path).await?;
+                ensure!(answer.is_none(), "{version} answers {path} to the {leaf} leaf: {answer:?}");
+            }
+            let answer = answer_to(&world, cluster, "peer", path).await?;
+            ensure!(answer.is_some(), "{version} refuses {path} to a peer");
+        }
+        let list = answer_to(&world, cluster, "peer", "/members").await?;
+        ensure!(list.as_deref() == Some("HTTP/1.1 200 OK"), "{version}: {list:?}");
+    }
+    Ok(())
+}
+
+/// The first line that the first member of a cluster answers at its peer port to this leaf; `None` if it does not let it in.
+async fn answer_to(world: &NamespaceClient, cluster: &str, leaf: &str, path: &str) -> Result<Option<String>> {
+    let leaf = format!("{cluster}-{leaf}-tls");
+    let connected = connect(world, (cluster, &format!("{cluster}-0")), &leaf, 2380).await;
+    // With TLS 1.3 the server rejects a certificate after the handshake.
+    let mut stream = connected.context("the handshake, in which the member presents its certificate")?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: member\r\nConnection: close\r\n\r\n");
+    let mut answer = Vec::new();
+    let exchange = async {
+        stream.write_all(request.as_bytes()).await?;
+        stream.read_to_end(&mut answer).await
+    };
+    // An answer may come without a proper end of the connection.
+    let _ = tokio::time::timeout(std::time::Duration::from_secs(20), exchange).await.context("no answer")?;
+    Ok(String::from_utf8_lossy(&answer).lines().next().map(str::to_owned))
+}
+
 /// Puts a certificate of the same authority into the Secret of a leaf, two thirds of whose life are over. Returns it.
-async fn replace_by_one_that_is_due(world: &NamespaceClient, leaf: &str) -> Result<Vec<u8>> {
+async fn replace_by_one_that_is_due(
+    world: &NamespaceClient,
+    leaf: &str,
+    common_name: &str,
+) -> Result<Vec<u8>> {
     let text = async |key: &str| anyhow::Ok(String::from_utf8(read(world, "demo-ca", key).await?)?);
     let issuer_key = rcgen::KeyPair::from_pem(&text("tls.key").await?)?;
     let issuer = Issuer::from_ca_cert_pem(&text("tls.crt").await?, issuer_key)?;
@@ -75,7 +128,7 @@ async fn replace_by_one_that_is_due(world: &NamespaceClient, leaf: &str) -> Resu
     params.not_before = OffsetDateTime::now_utc() - Duration::hours(10);
     params.not_after = OffsetDateTime::now_utc() + Duration::hours(1);
     params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, "due");
+    params.distinguished_name.push(DnType::CommonName, common_name);
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages =
         vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
@@ -104,10 +157,23 @@ fn names(namespace: &str) -> Vec<String> {
 
 /// The certificate that a member presents to a client.
 async fn served_by(world: &NamespaceClient, member: &str) -> Result<CertificateDer<'static>> {
+    let mut stream = connect(world, ("demo", member), "demo-client-tls", 2379).await?;
+    let presented = stream.get_ref().1.peer_certificates().and_then(|all| all.first()).cloned();
+    let _ = stream.shutdown().await;
+    presented.map(CertificateDer::into_owned).context("it presented no certificate")
+}
+
+/// A connection to a port of a member, with the leaf in this Secret.
+async fn connect(
+    world: &NamespaceClient,
+    (cluster, member): (&str, &str),
+    leaf: &str,
+    port: u16,
+) -> Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
-    roots.add(der(&read(world, "demo-client-tls", "ca.crt").await?)?)?;
-    let cert = der(&read(world, "demo-client-tls", "tls.crt").await?)?;
-    let key = PrivateKeyDer::from_pem_slice(&read(world, "demo-client-tls", "tls.key").await?)?;
+    roots.add(der(&read(world, leaf, "ca.crt").await?)?)?;
+    let cert = der(&read(world, leaf, "tls.crt").await?)?;
+    let key = PrivateKeyDer::from_pem_slice(&read(world, leaf, "tls.key").await?)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
@@ -115,13 +181,10 @@ async fn served_by(world: &NamespaceClient, member: &str) -> Result<CertificateD
         .with_client_auth_cert(vec![cert], key)?;
     let pod = world.pods().get(member).await?;
     let ip = pod.status.and_then(|status| status.pod_ip).context("the Pod has no address")?;
-    let address: SocketAddr = format!("{ip}:2379").parse()?;
-    let name = ServerName::try_from(format!("{member}.demo.{}.svc", world.client.default_namespace()))?;
+    let address: SocketAddr = format!("{ip}:{port}").parse()?;
+    let name = ServerName::try_from(format!("{member}.{cluster}.{}.svc", world.client.default_namespace()))?;
     let stream = TcpStream::connect(address).await?;
-    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
-    let presented = stream.get_ref().1.peer_certificates().and_then(|all| all.first()).cloned();
-    let _ = stream.shutdown().await;
-    presented.map(CertificateDer::into_owned).context("it presented no certificate")
+    Ok(TlsConnector::from(Arc::new(config)).connect(name, stream).await?)
 }
 
 /// The uid of each Pod, and how often its containers were restarted.

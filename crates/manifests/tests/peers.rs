@@ -1,0 +1,137 @@
+//! Who is let in at the port of peers: members, by the common name of their leaf, and nobody else whom their authority knows.
+
+use quorate_api::keys;
+use quorate_manifests::Kind;
+use quorate_manifests::certificate::{Generate, KeyPair, LeafContent, PEER_NAME, common_name, names};
+use quorate_model::certificate::Validity;
+use quorate_model::{ClusterRef, Leaf, Span};
+use serde_json::{Value, json};
+
+use crate::world::{World, generate};
+
+const FLAG: &str = "--peer-cert-allowed-cn=quorate-peer";
+
+fn spec(size: usize) -> Value {
+    json!({ "size": size, "version": "3.6.16" })
+}
+
+fn args(pod: &Value) -> Vec<String> {
+    serde_json::from_value(pod["spec"]["containers"][0]["args"].clone()).unwrap()
+}
+
+fn peer_flags(world: &World, pod: &str) -> Vec<String> {
+    let mut args = args(&world.get(Kind::Pod, pod));
+    args.retain(|flag| flag.starts_with("--peer-cert-allowed") || flag.starts_with("--peer-skip"));
+    args
+}
+
+#[test]
+fn s14_every_member_with_tls_admits_peers_by_the_common_name_that_no_other_leaf_has() {
+    for version in ["3.5.35", "3.6.16", "3.7.3"] {
+        // Ones that bootstrapped, and one that came back.
+        let mut world = World::new(&json!({ "size": 3, "version": version }));
+        world.settle();
+        world.remove(Kind::Pod, "demo-0");
+        world.settle();
+        for member in ["demo-0", "demo-1", "demo-2"] {
+            assert_eq!(peer_flags(&world, member), [FLAG], "{version}: {member}");
+        }
+        // One that joins.
+        let mut world = World::new(&json!({ "size": 1, "version": version }));
+        world.settle();
+        world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["size"] = json!(2));
+        world.settle();
+        assert_eq!(peer_flags(&world, "demo-1"), [FLAG], "{version}");
+    }
+    let mut plain = World::running(1);
+    plain.settle();
+    assert!(peer_flags(&plain, "demo-0").is_empty(), "without TLS etcd has no use for it");
+
+    for given in [None, Some(""), Some("etcd"), Some(PEER_NAME)] {
+        let tls = json!({ "providerCfg": { "autoCfg": { "commonName": given } } });
+        let tls = serde_json::from_value(tls).unwrap();
+        for leaf in Leaf::ALL {
+            let is_peer = common_name(leaf, &tls) == PEER_NAME;
+            assert_eq!(is_peer, leaf == Leaf::Peer, "{leaf} with commonName {given:?}");
+        }
+    }
+}
+
+#[test]
+fn s14_a_leaf_that_members_would_take_for_another_is_reported_and_issued_anew_at_once() {
+    let cases =
+        [(Leaf::Peer, "etcd-peer"), (Leaf::Peer, ""), (Leaf::Server, PEER_NAME), (Leaf::Client, PEER_NAME)];
+    for (leaf, misnamed) in cases {
+        let mut world = World::new(&spec(1));
+        world.settle();
+        let secret = format!("demo-{leaf}-tls");
+        let cert = certificate(&world, leaf, misnamed);
+        let entry = json!(k8s_openapi::ByteString(cert.into_bytes()));
+        world.edit(Kind::Secret, &secret, |secret| secret["data"]["tls.crt"] = entry.clone());
+        let (holds, reason, message) = world.condition("TLSReady");
+        assert_eq!((&*holds, &*reason), ("False", "CertificatesMissing"), "{message}");
+        let why = format!("its common name {misnamed:?} is not its own");
+        assert!(message.contains(&why), "{message}");
+        world.settle();
+        assert_ne!(world.get::<Value>(Kind::Secret, &secret)["data"]["tls.crt"], entry, "{leaf} {misnamed}");
+        assert_eq!(world.condition("TLSReady").1, "CertificatesIssued");
+    }
+    // Any other common name of the server is the spec's affair: it changes with the next renewal.
+    let mut world = World::new(&spec(1));
+    world.settle();
+    let cert = certificate(&world, Leaf::Server, "etcd");
+    let entry = json!(k8s_openapi::ByteString(cert.into_bytes()));
+    world.edit(Kind::Secret, "demo-server-tls", |secret| secret["data"]["tls.crt"] = entry);
+    assert_eq!(world.condition("TLSReady").1, "CertificatesIssued");
+}
+
+/// A valid leaf of the cluster's own authority with this common name.
+fn certificate(world: &World, leaf: Leaf, common_name: &str) -> String {
+    let authority: k8s_openapi::api::core::v1::Secret = world.get(Kind::Secret, "demo-ca");
+    let entries = authority.data.unwrap();
+    let text = |key: &str| String::from_utf8(entries[key].0.clone()).unwrap();
+    let content = LeafContent {
+        common_name: common_name.to_owned(),
+        organizations: Vec::new(),
+        names: names(leaf, &ClusterRef::new("default", "demo"), &world.cluster().spec.tls),
+        server: leaf != Leaf::Client,
+        validity: Validity { not_before: world.now, not_after: world.now + Span::seconds(100 * 86_400) },
+    };
+    let authority = KeyPair { cert: text("tls.crt"), key: text("tls.key") };
+    generate(&Generate::Leaf { authority, content }, 903).cert
+}
+
+#[test]
+fn s14_the_members_of_a_cluster_of_an_earlier_release_get_the_flag_one_after_the_other() {
+    let mut world = World::new(&spec(3));
+    world.settle();
+    let before = world.status().target.unwrap().pod.revision;
+    let members = ["demo-0", "demo-1", "demo-2"];
+    // The revision of an earlier release, and its Pods.
+    let earlier = "0123456789ab";
+    world.edit(Kind::Cluster, "demo", |cluster| {
+        cluster["status"]["target"]["pod"]["revision"] = json!(earlier)
+    });
+    for member in members {
+        world.edit(Kind::Pod, member, |pod| {
+            pod["metadata"]["annotations"][keys::REVISION] = json!(earlier);
+            let mut flags = args(pod);
+            flags.retain(|flag| flag != FLAG);
+            pod["spec"]["containers"][0]["args"] = json!(flags);
+        });
+    }
+    let mut with_flag = Vec::new();
+    while world.pass() {
+        let pods =
+            members.iter().filter(|member| world.objects.contains_key(&(Kind::Pod, (**member).to_owned())));
+        let present: Vec<&&str> = pods.collect();
+        assert!(present.len() >= 2, "one at a time: {present:?}");
+        let now = present.into_iter().filter(|member| !peer_flags(&world, member).is_empty()).count();
+        if with_flag.last() != Some(&now) {
+            with_flag.push(now);
+        }
+    }
+    assert_eq!(with_flag, [0, 1, 2, 3]);
+    assert_eq!(world.status().target.unwrap().pod.revision, before);
+    assert_eq!(world.condition("Available").0, "True");
+}
