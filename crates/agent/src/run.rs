@@ -3,6 +3,7 @@
 //! - `exit`: the exit codes of the container; `signals`: what arrives; `child`: etcd, which never outlives the agent
 //! - `stop`: what happens between a SIGTERM and the end of etcd; `sockets`: whether clients still come
 //! - `crash`: the numbered steps, with the crash points of the tests
+//! - `listens`: at which addresses
 //! - `restoring`: the data of a backup, before the guard
 //! - `canary`: whether the volume takes writes; `seen`: what the Pod remembers of its volume
 
@@ -10,6 +11,7 @@ mod canary;
 mod child;
 mod crash;
 pub mod exit;
+mod listens;
 mod restoring;
 mod seen;
 mod signals;
@@ -127,7 +129,8 @@ async fn supervise(args: &RunArgs) -> Result<u8, String> {
     seen::remember(&args.guard.data_dir, args.guard.seen.as_ref(), marked)
         .map_err(|error| format!("cannot start a thread: {error}"))?;
     crash.after(AgentStep::A4);
-    let etcd = Etcd::start(&args.command).map_err(|error| format!("cannot start etcd: {error}"))?;
+    let command = listens::at_every_address(&args.command);
+    let etcd = Etcd::start(&command).map_err(|error| format!("cannot start etcd: {error}"))?;
     log::info(&format!("started etcd as process {}", etcd.pid()));
     crash.after(AgentStep::A5);
     let volume =

@@ -4,6 +4,7 @@ mod pod;
 mod recover;
 mod restore;
 
+use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -13,8 +14,8 @@ use nix::sys::stat::Mode;
 use pod::{Pod, is_alive, leader};
 use quorate_agent::guard::{Report, stored};
 use quorate_agent::run::{AgentStep, exit};
-use quorate_etcd::testkit::{MINORS, etcd, eventually};
-use quorate_etcd::{CallError, MemberClient, Read};
+use quorate_etcd::testkit::{MINORS, etcd, eventually, own_address};
+use quorate_etcd::{CallError, Deadlines, Endpoint, MemberClient, Read};
 use quorate_model::{GuardVerdict, Minor};
 
 const MINOR: Minor = Minor(3, 6);
@@ -61,6 +62,24 @@ async fn a_container_that_restarts_on_its_data_continues() {
     pods[0].becomes_ready().await;
     let kept = pods[0].client().get("key", Read::Linearizable).await.unwrap().unwrap();
     assert_eq!(kept.value, b"value");
+}
+
+#[tokio::test]
+async fn clients_are_served_at_every_address_of_the_pod() {
+    for minor in MINORS {
+        let mut pods = Pod::cluster(minor, 1);
+        let second = own_address();
+        pods[0].more_addresses = vec![second];
+        pods[0].start();
+        pods[0].becomes_ready().await;
+        for address in [pods[0].address, second] {
+            let endpoint = Endpoint::plain(SocketAddr::new(address, 2379));
+            let client = MemberClient::new(&endpoint, Deadlines::default()).unwrap();
+            client.put("key", "value").await.unwrap();
+        }
+        let peers = std::net::TcpStream::connect((second, 2380));
+        assert!(peers.is_err(), "peers find each other by names, at the first address");
+    }
 }
 
 #[tokio::test]

@@ -18,8 +18,8 @@ struct Row {
     inode: u64,
 }
 
-/// The clients that are connected to this address, or were a moment ago. Without those of this process.
-pub(super) fn clients_of(server: SocketAddr) -> io::Result<Clients> {
+/// The clients that are connected to one of these addresses, or were a moment ago. Without those of this process.
+pub(super) fn clients_of(servers: &[SocketAddr]) -> io::Result<Clients> {
     let mut rows = Vec::new();
     for table in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
         match fs::read_to_string(table) {
@@ -31,7 +31,7 @@ pub(super) fn clients_of(server: SocketAddr) -> io::Result<Clients> {
     }
     let own = own_inodes()?;
     let ours: Clients = rows.iter().filter(|row| own.contains(&row.inode)).map(|row| row.local).collect();
-    let to_server = rows.iter().filter(|row| row.local == server);
+    let to_server = rows.iter().filter(|row| servers.contains(&row.local));
     Ok(to_server.map(|row| row.remote).filter(|client| !ours.contains(client)).collect())
 }
 
@@ -96,8 +96,8 @@ mod tests {
     fn listening_sockets_and_our_own_connections_do_not_count() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = listener.local_addr().unwrap();
-        assert!(clients_of(server).unwrap().is_empty());
+        assert!(clients_of(&[server]).unwrap().is_empty());
         let _client = TcpStream::connect(server).unwrap();
-        assert!(clients_of(server).unwrap().is_empty(), "this process is both ends");
+        assert!(clients_of(&[server]).unwrap().is_empty(), "this process is both ends");
     }
 }

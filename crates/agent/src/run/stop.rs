@@ -19,7 +19,7 @@ use quorate_model::MemberId;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::crash::{AgentStep, CrashAt};
-use super::sockets;
+use super::{listens, sockets};
 use crate::log;
 use crate::probe::Credentials;
 
@@ -49,7 +49,7 @@ enum Role {
 /// Moves leadership away and serves on until clients have gone.
 pub(super) async fn prepare(credentials: &mut Credentials, crash: CrashAt) {
     let begun = Instant::now();
-    let server = credentials.address();
+    let servers = listens::everywhere(credentials.address());
     let role = match timeout_at(begun + LONGEST, hand_over(credentials)).await {
         Ok(Ok(role)) => role,
         Ok(Err(error)) => {
@@ -63,17 +63,17 @@ pub(super) async fn prepare(credentials: &mut Credentials, crash: CrashAt) {
     };
     crash.after(AgentStep::A9);
     if role != Role::Alone {
-        serve_on(server, begun).await;
+        serve_on(&servers, begun).await;
     }
 }
 
 /// Serves until no new connection came for a while.
-async fn serve_on(server: SocketAddr, begun: Instant) {
+async fn serve_on(servers: &[SocketAddr], begun: Instant) {
     let mut known = BTreeSet::new();
     let mut last_new = Instant::now();
     let mut first = true;
     loop {
-        match sockets::clients_of(server) {
+        match sockets::clients_of(servers) {
             Ok(now) => {
                 if !now.is_subset(&known) && !first {
                     last_new = Instant::now();

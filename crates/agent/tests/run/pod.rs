@@ -31,6 +31,8 @@ pub struct Pod {
     pub flags: Vec<String>,
     /// Further flags of etcd.
     pub etcd_flags: Vec<String>,
+    /// Further addresses of the Pod.
+    pub more_addresses: Vec<IpAddr>,
     /// `--expect` of the guard.
     pub expect: &'static str,
     /// The order of a restore, or of a recovery.
@@ -55,6 +57,7 @@ impl Pod {
             wrapper: Vec::new(),
             flags: Vec::new(),
             etcd_flags: Vec::new(),
+            more_addresses: Vec::new(),
             expect: "fresh",
             order: None,
             command: "run",
@@ -110,12 +113,16 @@ impl Pod {
         fs::write(self.termination_log(), "").unwrap();
         fs::create_dir_all(self.volume()).unwrap();
         let path = |name: &str, path: PathBuf| format!("--{name}={}", path.display());
+        let addresses: Vec<_> =
+            [&address].into_iter().chain(&self.more_addresses).map(IpAddr::to_string).collect();
         let mut command = Command::new("setpriv");
         command
             .args(["--pdeathsig", "KILL", "--"])
             .args(&self.wrapper)
             .arg(agent())
             .args([self.command, "--token=uid-1-1", "--cluster-uid=uid-1"])
+            .env("POD_IP", address.to_string())
+            .env("POD_IPS", addresses.join(","))
             .arg(format!("--expect={}", self.expect))
             .envs(self.order.iter().map(|order| (quorate_api::job::ORDER, order)))
             .arg(format!("--member={}", self.name))

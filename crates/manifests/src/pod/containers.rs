@@ -219,7 +219,7 @@ fn env(member: &Member<'_>) -> Vec<Value> {
     let Member { at, target, name, .. } = member;
     let scheme = if target.tls { "https" } else { "http" };
     let endpoint = format!("{scheme}://{}:{CLIENT_PORT}", at.dns_name(name));
-    let mut env = vec![pod_ip(), json!({ "name": "ETCDCTL_ENDPOINTS", "value": endpoint })];
+    let mut env = vec![pod_ip(), pod_ips(), json!({ "name": "ETCDCTL_ENDPOINTS", "value": endpoint })];
     if target.tls {
         for (name, file) in [("CACERT", "ca.crt"), ("CERT", "tls.crt"), ("KEY", "tls.key")] {
             env.push(json!({ "name": format!("ETCDCTL_{name}"), "value": format!("{CLIENT_TLS}/{file}") }));
@@ -230,6 +230,11 @@ fn env(member: &Member<'_>) -> Vec<Value> {
 
 fn pod_ip() -> Value {
     json!({ "name": "POD_IP", "valueFrom": { "fieldRef": { "apiVersion": "v1", "fieldPath": "status.podIP" } } })
+}
+
+/// The agent lets etcd serve clients at all of them.
+fn pod_ips() -> Value {
+    json!({ "name": "POD_IPS", "valueFrom": { "fieldRef": { "apiVersion": "v1", "fieldPath": "status.podIPs" } } })
 }
 
 fn asks(path: &str, every: i32, timeout: i32, failures: i32) -> Value {
