@@ -6,6 +6,7 @@
 //! has what it would find, under the same labels, so that the shipped relabelling decides what is scraped.
 
 mod config;
+mod dashboard;
 mod http;
 mod targets;
 mod webhook;
@@ -133,6 +134,19 @@ impl Monitoring {
             Ok(if all { Ok(()) } else { Err(format!("{up:?}; {}", self.logs())) })
         })
         .await
+    }
+
+    /// The panels of the shipped dashboard that have no data, with these values of its variables, and do not say that they may have none.
+    pub async fn empty_panels(&self, values: &[(&str, &str)]) -> Result<Vec<String>> {
+        let mut empty = Vec::new();
+        for dashboard::Query { panel, expression } in
+            dashboard::queries(&shipped("monitoring/dashboard.json")?, values)?
+        {
+            if self.query(&expression).await?.is_empty() {
+                empty.push(format!("{panel}: {expression}"));
+            }
+        }
+        Ok(empty)
     }
 
     /// What waits to fire, and what fires, by Prometheus.

@@ -107,7 +107,8 @@ async fn receive(
     request: Request<Incoming>,
     notices: Arc<Mutex<Vec<Notice>>>,
 ) -> Result<Response<Empty<Bytes>>, Infallible> {
-    let body = request.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let body =
+        request.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let mut response = Response::new(Empty::new());
     match serde_json::from_slice::<Message>(&body) {
         Ok(message) => {

@@ -45,6 +45,7 @@ mod full {
             a_certificate_ends(&world, &monitoring),
             a_store_is_down(&world, &monitoring),
         )?;
+        every_panel_has_data(&monitoring).await?;
         a_member_is_killed(&world, &monitoring).await?;
         nodes_are_cut_off(&world, &monitoring).await?;
         the_operator_hangs(&world, &monitoring).await
@@ -153,6 +154,17 @@ mod full {
         let good = world.back_up_now("rarely", "third").await?;
         world.is_backed_up(&good).await?;
         monitoring.ends("EtcdBackupUnhealthy", &cluster).await
+    }
+
+    /// Also those that filter by the labels that relabelling makes.
+    async fn every_panel_has_data(monitoring: &Monitoring) -> Result<()> {
+        let of_demo = [("namespace", "default"), ("etcd_cluster", "demo"), ("pod", "demo-.*")];
+        let values: Vec<_> = of_demo.into_iter().chain([("__rate_interval", "30s")]).collect();
+        until("every panel of the dashboard has data", async || {
+            let empty = monitoring.empty_panels(&values).await?;
+            Ok(if empty.is_empty() { Ok(()) } else { Err(empty.join("\n")) })
+        })
+        .await
     }
 
     /// It stays down: so does its node.
