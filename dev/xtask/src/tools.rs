@@ -2,13 +2,13 @@
 //!
 //! Each folder of `tools/` is a Go module that pins one version by its `tool` lines. A file beside each binary records what it
 //! was built from, so that a second call has nothing to do. A second clone takes the binaries from the per-user cache. Azurite is a
-//! package of npm, and promtool is of Debian's package.
+//! package of npm; Prometheus' programs are of Debian's packages.
 
 mod debian;
 pub mod helpers;
 mod module;
+pub mod monitoring;
 mod npm;
-pub mod promtool;
 
 use std::fs;
 
@@ -36,7 +36,7 @@ pub enum Set {
     S3,
     /// Azurite, an emulator of Azure Blob Storage, for `cargo xtask test --full`; needs npm
     Azure,
-    /// promtool, which tests the rules of monitoring/; of Debian's package, unless it is on the PATH
+    /// promtool, which tests the rules of monitoring/, Prometheus and Alertmanager; of Debian's packages, unless they are on the PATH
     Monitoring,
     /// Cargo's helpers: cargo-nextest, cargo-deny and cargo-machete, as Cargo builds them
     Cargo,
@@ -57,7 +57,10 @@ pub fn run(set: Set, minor: Option<&str>) -> Result<()> {
             Set::Kubernetes => println!("Kubernetes, containerd, CoreDNS and Helm are in {}", bin()),
             Set::S3 => println!("versitygw is in {}", bin()),
             Set::Azure => println!("Azurite is in the folder of tools"),
-            Set::Monitoring => println!("promtool is in the cache or on the PATH"),
+            Set::Monitoring => println!(
+                "promtool is in the cache or on the PATH; Prometheus and Alertmanager are in {}",
+                bin()
+            ),
             Set::Cargo => println!("cargo-nextest, cargo-deny and cargo-machete are in the cache"),
         }
     }
@@ -99,7 +102,7 @@ pub fn build(set: Set) -> Result<usize> {
         }
         Set::S3 => build_all(&[Build::s3()?]),
         Set::Azure => npm::install(AZURITE),
-        Set::Monitoring => promtool::install(),
+        Set::Monitoring => monitoring::install(),
         Set::Cargo => helpers::build(),
     }
 }

@@ -8,6 +8,7 @@ mod status;
 mod table;
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -67,6 +68,10 @@ pub struct PlaygroundArgs {
     /// The size of the sample cluster.
     #[arg(long, default_value_t = 3)]
     pub size: u32,
+
+    /// The address of the operator's metrics. Default: a free port of 127.0.0.1 at each start, which its log names.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", hide_default_value = true)]
+    pub operator_metrics: SocketAddr,
 
     /// For tests: environment variables of the operator's first start, `KEY=VALUE`.
     #[arg(long, hide = true, value_name = "KEY=VALUE")]

@@ -1,6 +1,7 @@
 //! Runs the operator, and other programs beside it, as processes of their own, and restarts them when they exit, as a Deployment does.
 
 use std::fs::File;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -18,12 +19,14 @@ const HEALTHY_AFTER: Duration = Duration::from_secs(10);
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Options of the operator process.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct OperatorOptions {
     /// Environment variables of the first start only.
     pub first_env: Vec<(String, String)>,
     /// Environment variables of every start.
     pub env: Vec<(String, String)>,
+    /// Where it serves its metrics. Port 0 is a free one at each start.
+    pub metrics: SocketAddr,
 }
 
 /// Keeps an operator running until `stop` is cancelled, and then stops it.
@@ -31,7 +34,7 @@ pub(crate) async fn run(home: Home, launcher: Launcher, options: OperatorOptions
     let mut first = Some(options.first_env);
     let start = || {
         let env = options.env.iter().cloned().chain(first.take().into_iter().flatten()).collect();
-        spawn(&home, &launcher, env)
+        spawn(&home, &launcher, options.metrics, env)
     };
     keep(OPERATOR, start, stop).await;
 }
@@ -61,10 +64,16 @@ pub(crate) async fn keep(
     }
 }
 
-fn spawn(home: &Home, launcher: &Launcher, env: Vec<(String, String)>) -> std::io::Result<Process> {
+fn spawn(
+    home: &Home,
+    launcher: &Launcher,
+    metrics: SocketAddr,
+    env: Vec<(String, String)>,
+) -> std::io::Result<Process> {
     let log = File::options().create(true).append(true).open(home.logs().join("operator.log"))?;
     let program = home.program().display().to_string();
     let kubeconfig = home.kubeconfig().display().to_string();
+    let metrics = metrics.to_string();
     let command = [
         program.as_str(),
         "operator",
@@ -73,7 +82,7 @@ fn spawn(home: &Home, launcher: &Launcher, env: Vec<(String, String)>) -> std::i
         "--agent-image",
         "quorate:playground",
         "--metrics-bind-address",
-        "127.0.0.1:0",
+        &metrics,
         "--health-probe-bind-address",
         "0",
     ];

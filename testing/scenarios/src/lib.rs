@@ -7,6 +7,7 @@
 //! - [`operator`], [`rig`]: what only a real Kubernetes has: the operator's own Pods, the machine's programs and nodes
 //! - [`backups`]: how a user orders backups and restores; [`rounds`]: backed up, wrecked, restored, again and again
 //! - [`S3Server`]: a store for backups
+//! - [`monitoring`]: Prometheus and Alertmanager beside a world, with what is shipped for them
 //! - [`Writer`]: eight clients that write all the time, and watches; at the end every acknowledged write must be readable
 //! - [`history`]: what a few more clients called and were answered; it must be linearizable
 //! - [`Disruptions`]: who took which Pod, and what served at that moment
@@ -23,6 +24,7 @@ pub mod conformance;
 mod disruptions;
 pub mod history;
 mod kubernetes;
+pub mod monitoring;
 pub mod operator;
 mod page;
 mod playground;

@@ -16,6 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server with one bucket, over TLS, with a certificate of an authority of its own. Keys are checked: a wrong one is refused.
 pub struct S3Server {
+    /// What starts it.
+    command: Command,
     process: Child,
     directory: tempfile::TempDir,
     address: SocketAddr,
@@ -75,7 +77,7 @@ impl S3Server {
         command.env("ROOT_SECRET_ACCESS_KEY", Self::SECRET_KEY);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let process = command.spawn().context("cannot run versitygw")?;
-        let mut server = Self { process, directory, address, ca };
+        let mut server = Self { command, process, directory, address, ca };
         server.answers()?;
         Ok(server)
     }
@@ -108,6 +110,19 @@ impl S3Server {
     /// The directory of the bucket: an object is a file below it.
     pub fn bucket_dir(&self) -> PathBuf {
         self.directory.path().join("buckets").join(Self::BUCKET)
+    }
+
+    /// Ends it. Its objects stay.
+    pub fn stop(&mut self) -> Result<()> {
+        self.process.kill()?;
+        self.process.wait()?;
+        Ok(())
+    }
+
+    /// Starts it again after [`Self::stop`], at the same address, with the same objects.
+    pub fn start_again(&mut self) -> Result<()> {
+        self.process = self.command.spawn().context("cannot run versitygw")?;
+        self.answers()
     }
 
     fn answers(&mut self) -> Result<()> {

@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::Context;
 use super::full::{HISTORIES_CI, HISTORIES_FULL, LIFE_CI, LIFE_FULL, WHOLE_CI, WHOLE_FULL};
 use super::nextest::Results;
-use super::report::Verdict;
+use super::report::{Skipped, Verdict};
 use super::tiers::Tier;
 use crate::tools;
 
@@ -53,6 +53,9 @@ pub fn etcd(context: &Context) -> Result<Verdict> {
     let mut results = Results::default();
     tools::build_missing()?;
     tools::build(tools::Set::S3)?;
+    if context.full {
+        have_prometheus()?;
+    }
     // The tests of the port start every version by themselves.
     if context.etcd.is_none() {
         if context.full {
@@ -62,13 +65,29 @@ pub fn etcd(context: &Context) -> Result<Verdict> {
     }
     // The behaviours that every world runs are left to a real Kubernetes, on the same version, if this run has one.
     let elsewhere = !context.full && context.kube_follows;
+    let profile = match (context.full, elsewhere) {
+        (true, _) => "etcd-full",
+        (false, true) => "etcd-only",
+        (false, false) => "etcd",
+    };
     let (whole, life) = if context.full { (WHOLE_FULL, LIFE_FULL) } else { (WHOLE_CI, LIFE_CI) };
     let asked = |minor: &&&str| context.etcd.as_deref().is_none_or(|asked| asked == **minor);
     for minor in whole.iter().filter(asked) {
-        results.run(context, if elsewhere { "etcd-only" } else { "etcd" }, Some(minor), &[])?;
+        results.run(context, profile, Some(minor), &[])?;
     }
     for minor in life.iter().filter(asked) {
         results.run(context, "etcd-life", Some(minor), &[])?;
     }
     Ok(results.verdict(Tier::Etcd, context))
+}
+
+/// The test that needs it says that it is skipped, too.
+fn have_prometheus() -> Result<()> {
+    match tools::monitoring::install_servers() {
+        Err(error) if error.is::<Skipped>() => {
+            eprintln!("  SKIPPED alerts on a real Prometheus: {error:#}");
+            Ok(())
+        }
+        other => other.map(drop),
+    }
 }

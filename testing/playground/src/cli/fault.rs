@@ -43,6 +43,10 @@ pub enum Fault {
     },
     /// Kill the operator (SIGKILL). It restarts.
     KillOperator,
+    /// Pause the operator (SIGSTOP).
+    StopOperator,
+    /// Resume a paused operator (SIGCONT). If its lease is over, it ends and restarts.
+    ContOperator,
     /// Delete all data on a member's volume.
     #[command(visible_alias = "lose-disk")]
     WipeVolume {
@@ -99,6 +103,8 @@ pub(super) async fn cause(home: &Home, fault: &Fault) -> Result<()> {
         Fault::StopEtcd { pod } => signal_etcd(home, pod, Signal::SIGSTOP),
         Fault::ContEtcd { pod } => signal_etcd(home, pod, Signal::SIGCONT),
         Fault::KillOperator => signal(home, OPERATOR, Signal::SIGKILL),
+        Fault::StopOperator => signal(home, OPERATOR, Signal::SIGSTOP),
+        Fault::ContOperator => signal(home, OPERATOR, Signal::SIGCONT),
         Fault::WipeVolume { pod } => wipe(home, pod).await,
         Fault::HangDisk { pod, hold: true, .. } => disk::hold(home, pod),
         Fault::HangDisk { pod, undo: true, .. } => disk::undo(home, pod),

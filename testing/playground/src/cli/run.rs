@@ -189,6 +189,7 @@ async fn serve(
     let options = OperatorOptions {
         first_env: first_env.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
         env: Vec::new(),
+        metrics: args.operator_metrics,
     };
     supervised.spawn(supervisor::run(home.clone(), launcher, options, operator.clone()));
 

@@ -45,7 +45,8 @@ async fn s04_leaves_that_are_due_are_renewed_and_etcd_serves_the_new_ones_withou
     ensure!(first == der(&before[0])?, "etcd serves what is in the Secret");
     let mut due = Vec::new();
     for (leaf, common_name) in LEAVES {
-        due.push(replace_by_one_that_is_due(&world, leaf, common_name).await?);
+        let left = Duration::hours(1);
+        due.push(replace_by_one_that_ends_in(&world, "demo", (leaf, common_name), left).await?);
     }
     until("every leaf is renewed and served", async || {
         for ((leaf, _), due) in LEAVES.iter().zip(&due) {
@@ -115,18 +116,20 @@ async fn answer_to(world: &NamespaceClient, cluster: &str, leaf: &str, path: &st
     Ok(String::from_utf8_lossy(&answer).lines().next().map(str::to_owned))
 }
 
-/// Puts a certificate of the same authority into the Secret of a leaf, two thirds of whose life are over. Returns it.
-async fn replace_by_one_that_is_due(
+/// Puts a certificate of the same authority into the Secret of a leaf of a cluster, which began ten hours ago. Returns it.
+pub(crate) async fn replace_by_one_that_ends_in(
     world: &NamespaceClient,
-    leaf: &str,
-    common_name: &str,
+    cluster: &str,
+    (leaf, common_name): (&str, &str),
+    left: Duration,
 ) -> Result<Vec<u8>> {
-    let text = async |key: &str| anyhow::Ok(String::from_utf8(read(world, "demo-ca", key).await?)?);
+    let authority = format!("{cluster}-ca");
+    let text = async |key: &str| anyhow::Ok(String::from_utf8(read(world, &authority, key).await?)?);
     let issuer_key = rcgen::KeyPair::from_pem(&text("tls.key").await?)?;
     let issuer = Issuer::from_ca_cert_pem(&text("tls.crt").await?, issuer_key)?;
-    let mut params = CertificateParams::new(names(world.client.default_namespace()))?;
+    let mut params = CertificateParams::new(names(cluster, world.client.default_namespace()))?;
     params.not_before = OffsetDateTime::now_utc() - Duration::hours(10);
-    params.not_after = OffsetDateTime::now_utc() + Duration::hours(1);
+    params.not_after = OffsetDateTime::now_utc() + left;
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, common_name);
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -143,13 +146,14 @@ async fn replace_by_one_that_is_due(
     Ok(cert)
 }
 
-/// Every name that a leaf of the cluster must have.
-fn names(namespace: &str) -> Vec<String> {
-    let members = [format!("*.demo.{namespace}.svc.cluster.local"), format!("*.demo.{namespace}.svc")];
-    let services = ["demo", "demo-client"].into_iter().flat_map(|service| {
+/// Every name that a leaf of a cluster must have.
+fn names(cluster: &str, namespace: &str) -> Vec<String> {
+    let members =
+        [format!("*.{cluster}.{namespace}.svc.cluster.local"), format!("*.{cluster}.{namespace}.svc")];
+    let services = [cluster.to_owned(), format!("{cluster}-client")].into_iter().flat_map(|service| {
         let namespaced = format!("{service}.{namespace}");
         let full = [format!("{namespaced}.svc"), format!("{namespaced}.svc.cluster.local")];
-        [service.to_owned(), namespaced].into_iter().chain(full)
+        [service, namespaced].into_iter().chain(full)
     });
     let local = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
     members.into_iter().chain(services).chain(local).collect()

@@ -1,5 +1,6 @@
 //! Clusters of real etcd in the playground.
 
+mod alerts;
 mod backups_before;
 mod certificates;
 mod connection;

@@ -12,7 +12,7 @@ async fn member(world: &Playground, name: &str) -> Result<Value> {
     members.iter().find(|member| member["name"] == name).cloned().context("not in status")
 }
 
-async fn node_of(world: &Playground, pod: &str) -> Result<String> {
+pub(crate) async fn node_of(world: &Playground, pod: &str) -> Result<String> {
     let pod = world.pods().get(pod).await?;
     pod.spec.and_then(|spec| spec.node_name).context("not on a node")
 }

@@ -2,17 +2,17 @@
 
 use anyhow::{Context, Result, ensure};
 use quorate_etcd::{CallError, MemberClient, Refusal};
-use quorate_scenarios::{Playground, spec, until};
+use quorate_scenarios::{NamespaceClient, Playground, spec, until};
 use serde_json::{Value, json};
 
 /// The smallest quota that the CRD admits.
-const QUOTA: &str = "16Mi";
+pub(crate) const QUOTA: &str = "16Mi";
 
 /// Half a MiB.
 const VALUE: usize = 512 << 10;
 
-async fn leader(world: &Playground) -> Result<MemberClient> {
-    for (_, member) in world.members("demo").await? {
+async fn leader(world: &NamespaceClient, cluster: &str) -> Result<MemberClient> {
+    for (_, member) in world.members(cluster).await? {
         if member.status().await.is_ok_and(|status| status.is_leader()) {
             return Ok(member);
         }
@@ -21,8 +21,8 @@ async fn leader(world: &Playground) -> Result<MemberClient> {
 }
 
 /// Writes one key again and again until a write is refused for want of space.
-async fn fill(world: &Playground) -> Result<()> {
-    let leader = leader(world).await?;
+pub(crate) async fn fill(world: &NamespaceClient, cluster: &str) -> Result<()> {
+    let leader = leader(world, cluster).await?;
     for _ in 0..200 {
         match leader.put("filler", vec![7_u8; VALUE]).await {
             Err(CallError::Refused(Refusal::NoSpace, _)) => return Ok(()),
@@ -36,14 +36,19 @@ async fn fill(world: &Playground) -> Result<()> {
 /// Waits until a write is acknowledged.
 async fn writes_again(world: &Playground) -> Result<()> {
     until("a write is acknowledged", async || {
-        let put = leader(world).await?.put("after", "again").await;
+        let put = leader(world, "demo").await?.put("after", "again").await;
         Ok(put.map(drop).map_err(|error| error.to_string()))
     })
     .await
 }
 
 fn small(etcd: &Value) -> Value {
-    let mut small = spec(3);
+    with_quota(3, etcd)
+}
+
+/// A spec of this size with such settings of etcd, among them a small quota.
+pub(crate) fn with_quota(size: usize, etcd: &Value) -> Value {
+    let mut small = spec(size);
     // Room for etcd's log, and for the copy that a defragmentation makes.
     small["storageSpec"]["volumeSizeRequest"] = json!("1Gi");
     small["etcd"] = etcd.clone();
@@ -58,7 +63,7 @@ async fn l07_a_full_database_is_told_and_given_room_by_the_operator_where_etcd_c
     world.create("demo", small(&etcd)).await?;
     world.settled("demo", 3).await?;
     let ids = world.member_ids("demo").await?;
-    fill(&world).await?;
+    fill(&world, "demo").await?;
     // It may be over before a watcher sees the condition; the event stays.
     until("an event says that writes are refused", async || {
         let events = world.events("demo").await?;
@@ -93,17 +98,17 @@ async fn l07_where_clients_compact_a_full_database_is_cured_by_a_larger_quota() 
     world.create("demo", small(&json!({ "quotaBackendBytes": QUOTA }))).await?;
     world.settled("demo", 3).await?;
     let ids = world.member_ids("demo").await?;
-    fill(&world).await?;
+    fill(&world, "demo").await?;
     let message = world.wait_for_condition("demo", "Available", "False").await?;
     ensure!(message.contains("NOSPACE") && message.contains("writes"), "{message}");
     world.reports("demo", "clients own the history").await?;
-    let revision = leader(&world).await?.status().await?.revision;
+    let revision = leader(&world, "demo").await?.status().await?.revision;
     // The cure waits for no alarm to go.
     world.patch("demo", json!({ "spec": { "etcd": { "quotaBackendBytes": "64Mi" } } })).await?;
     writes_again(&world).await?;
     world.settled_again("demo", 3).await?;
     world.wait_for_condition("demo", "Available", "True").await?;
-    ensure!(leader(&world).await?.status().await?.revision > revision);
+    ensure!(leader(&world, "demo").await?.status().await?.revision > revision);
     for (name, member) in world.members("demo").await? {
         ensure!(member.status().await?.alarms.is_empty(), "{name} has an alarm");
     }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::promql;
 use crate::repo;
-use crate::tools::promtool;
+use crate::tools::monitoring::PROMTOOL;
 
 /// The rules.
 pub const RULES: &str = "monitoring/rules.yaml";
@@ -79,7 +79,7 @@ impl Rules {
 
 /// A line for each fault.
 pub fn check() -> Result<Vec<String>> {
-    let promtool = promtool::path()?;
+    let promtool = PROMTOOL.path()?;
     let rules = Rules::read()?;
     let most = rules.all().map(|rule| promql::comparisons(&rule.expr).len()).max().unwrap_or_default();
     // Those of what is recorded by themselves: alerts need it.
