@@ -28,17 +28,22 @@ fn peer_flags(world: &World, pod: &str) -> Vec<String> {
 #[test]
 fn s14_every_member_with_tls_admits_peers_by_the_common_name_that_no_other_leaf_has() {
     for version in ["3.5.35", "3.6.16", "3.7.3"] {
+        let of = |size: usize| {
+            let mut world = World::new(&json!({ "size": size, "version": version }));
+            let runs = |n: usize| (format!("demo-{n}"), version.parse().unwrap());
+            world.versions = (0..3).map(runs).collect();
+            world.settle();
+            world
+        };
         // Ones that bootstrapped, and one that came back.
-        let mut world = World::new(&json!({ "size": 3, "version": version }));
-        world.settle();
+        let mut world = of(3);
         world.remove(Kind::Pod, "demo-0");
         world.settle();
         for member in ["demo-0", "demo-1", "demo-2"] {
             assert_eq!(peer_flags(&world, member), [FLAG], "{version}: {member}");
         }
         // One that joins.
-        let mut world = World::new(&json!({ "size": 1, "version": version }));
-        world.settle();
+        let mut world = of(1);
         world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["size"] = json!(2));
         world.settle();
         assert_eq!(peer_flags(&world, "demo-1"), [FLAG], "{version}");
