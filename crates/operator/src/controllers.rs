@@ -1,11 +1,12 @@
 //! The controllers, a folder for each kind, with the same files in each.
 //!
-//! `cluster` runs EtcdClusters, `backup` EtcdBackups, `schedule` EtcdBackupSchedules, and `restore` reports EtcdRestores. `example` is a second kind, for tests: it shows what a controller needs.
+//! `cluster` runs EtcdClusters, `backup` EtcdBackups, `schedule` EtcdBackupSchedules, and `restore` reports EtcdRestores. `own_namespace` is the end of an operator whose own namespace is being deleted. `example` is a second kind, for tests: it shows what a controller needs.
 
 mod backup;
 mod cluster;
 #[cfg(test)]
 mod example;
+pub(crate) mod own_namespace;
 #[cfg(test)]
 mod page;
 mod refusal;

@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::{Bind, Delivery, OperatorArgs};
+use crate::controllers::own_namespace::OwnNamespace;
 use crate::controllers::{self, Config};
 use crate::runtime::api_clock::ApiClock;
 use crate::runtime::calls::counted;
@@ -63,6 +64,9 @@ pub struct Options {
     pub max_rolling: Limit,
     /// How many backups may run at a time over all clusters; any number if it is 0.
     pub max_backups: usize,
+    /// The namespace of the operator's own Pod, if it runs in one of the Kubernetes that it works on. When the operator is asked to end while
+    /// this is being deleted, it leaves no finalizer there.
+    pub own_namespace: Option<String>,
 }
 
 /// Why the operator ended or did not start.
@@ -93,16 +97,18 @@ pub enum RunError {
 
 /// Runs the operator until SIGTERM or SIGINT. The program sets up logging and rustls' provider first.
 pub async fn run(args: OperatorArgs) -> Result<(), RunError> {
-    let client = client(&args).await?;
+    let (client, own_namespace) = client(&args).await?;
     let stop = CancellationToken::new();
     let mut signals = JoinSet::new();
     signals.spawn(on_signal(stop.clone()).map_err(RunError::Signals)?);
     let delivery = tokio::select! {
-        delivery = agent_delivery(&client, args.agent_delivery) => delivery,
-        () = stop.cancelled() => return Ok(()),
+        delivery = agent_delivery(&client, args.agent_delivery) => Some(delivery),
+        () = stop.cancelled() => None,
     };
     let mut options = Options::from(args);
-    options.defaults.agent_delivery = delivery;
+    options.own_namespace = own_namespace;
+    // It may be asked to end by now, and then nothing but its end is left to do.
+    options.defaults.agent_delivery = delivery.unwrap_or(options.defaults.agent_delivery);
     run_with(client, options, stop).await
 }
 
@@ -151,6 +157,10 @@ pub(crate) async fn run_controllers(
     beside.spawn(publisher.run());
 
     let stop = shutdown.child_token();
+    let is_worked_in =
+        |namespace: &String| options.namespaces.is_empty() || options.namespaces.contains(namespace);
+    let own_namespace = options.own_namespace.filter(is_worked_in);
+    let own_client = client.clone();
     let runtime = Runtime {
         client,
         leadership: leadership.clone(),
@@ -196,11 +206,27 @@ pub(crate) async fn run_controllers(
         Some(_) = watches.join_next() => Err(RunError::WatchEnded),
     };
     stop.cancel();
-    if tokio::time::timeout(GRACE, fleets.ended()).await.is_err() {
-        tracing::warn!("not every worker ended in time");
+    let own =
+        own_namespace.filter(|_| shutdown.is_cancelled()).map(|name| OwnNamespace::new(own_client, name));
+    let workers_end = async {
+        if tokio::time::timeout(GRACE, fleets.ended()).await.is_err() {
+            tracing::warn!("not every worker ended in time");
+        }
+    };
+    let is_going = async {
+        match &own {
+            Some(own) => own.is_going().await,
+            None => false,
+        }
+    };
+    let ((), is_going) = tokio::join!(workers_end, is_going);
+    if let Some(own) = own.filter(|_| is_going) {
+        // The lease is kept: a replica that took it now would put the finalizers back.
+        own.let_all_go().await;
+    } else {
+        resign.cancel();
+        while election.join_next().await.is_some() {}
     }
-    resign.cancel();
-    while election.join_next().await.is_some() {}
     served.cancel();
     tracing::info!("ended");
     ended
@@ -233,6 +259,7 @@ impl From<OperatorArgs> for Options {
             transport: Transport::network(),
             max_rolling: args.max_clusters_rolling,
             max_backups: args.max_backups_running,
+            own_namespace: None,
         }
     }
 }
@@ -265,7 +292,8 @@ async fn listen(
     }
 }
 
-async fn client(args: &OperatorArgs) -> Result<kube::Client, RunError> {
+/// The client, and the namespace of the Pod that this runs in, if that is of the same Kubernetes.
+async fn client(args: &OperatorArgs) -> Result<(kube::Client, Option<String>), RunError> {
     let mut config = match &args.kubeconfig {
         Some(file) => {
             let kubeconfig = Kubeconfig::read_from(file)?;
@@ -276,7 +304,8 @@ async fn client(args: &OperatorArgs) -> Result<kube::Client, RunError> {
     // Only a pass decides whether a write is repeated.
     config.default_retry = false;
     config.connect_timeout = Some(Duration::from_secs(3));
-    Ok(kube::Client::try_from(config)?)
+    let own = kube::Config::incluster().ok().filter(|own| own.cluster_url == config.cluster_url);
+    Ok((kube::Client::try_from(config)?, own.map(|own| own.default_namespace)))
 }
 
 fn on_signal(stop: CancellationToken) -> std::io::Result<impl Future<Output = ()>> {

@@ -14,6 +14,7 @@ mod figures;
 mod leader;
 mod life;
 mod outdated;
+mod own_namespace;
 mod refused;
 mod shell;
 mod watches;

@@ -123,6 +123,7 @@ impl World {
             transport: self.members.transport(),
             max_rolling: quorate_planner::fleet::Limit::default(),
             max_backups: 0,
+            own_namespace: None,
         };
         change(&mut options);
         let stop = CancellationToken::new();

@@ -107,6 +107,7 @@ pub(super) fn options() -> Options {
         transport,
         max_rolling,
         max_backups,
+        own_namespace: None,
     }
 }
 

@@ -119,7 +119,8 @@ fn preconditioned(seen: &impl Resource, mut patch: Value) -> Value {
     patch
 }
 
-fn reply<T>(reply: Result<kube::Result<T>, tokio::time::error::Elapsed>) -> Result<T, WriteError> {
+/// The reply of the API server within the deadline.
+pub(crate) fn reply<T>(reply: Result<kube::Result<T>, tokio::time::error::Elapsed>) -> Result<T, WriteError> {
     match reply {
         Ok(Ok(object)) => Ok(object),
         Ok(Err(kube::Error::Api(status))) => {

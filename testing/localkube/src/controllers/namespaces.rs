@@ -1,4 +1,4 @@
-//! Namespaces: active from the start; on deletion emptied, then removed.
+//! Namespaces: active from the start; on deletion emptied, the Pods first, then removed.
 
 use quorate_apistore::ResourceKey;
 use quorate_apistore::fields::{deleting, has_finalizer, items, name, namespace, text};
@@ -29,8 +29,11 @@ fn tend(view: &View, namespace: &Value) -> Vec<Action> {
         drop(released["spec"].as_object_mut().and_then(|spec| spec.remove("finalizers")));
         return vec![Action::Update(kinds::NAMESPACES.into(), released)];
     }
+    // Everything else stays as long as there is a Pod.
+    let is_pod = |resource: &ResourceKey| *resource == kinds::PODS.into();
+    let has_pods = left.iter().any(|(resource, _)| is_pod(resource));
     left.into_iter()
-        .filter(|(_, object)| !deleting(object))
+        .filter(|(resource, object)| !deleting(object) && (is_pod(resource) || !has_pods))
         .map(|(resource, object)| {
             // An orphaning deletion stays one here.
             let orphan = has_finalizer(object, "orphan");

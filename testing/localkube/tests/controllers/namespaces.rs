@@ -14,7 +14,7 @@ fn the_namespaces_of_every_cluster_are_active() {
 }
 
 #[test]
-fn a_namespace_is_emptied_before_it_is_removed() {
+fn a_namespace_is_emptied_of_its_pods_first_before_it_is_removed() {
     let mut cluster = Cluster::with_nodes(1);
     cluster.create("namespaces", json!({ "metadata": { "name": "team" } }));
     let inside = |plural: &str| ObjectKey { namespace: "team".into(), ..key(plural, "thing") };
@@ -27,11 +27,13 @@ fn a_namespace_is_emptied_before_it_is_removed() {
     cluster.delete("namespaces", "team");
     cluster.settle();
     assert_eq!(text(&cluster.get("namespaces", "team"), "/status/phase"), "Terminating");
-    assert!(cluster.store.get(&inside("secrets")).is_none());
     assert!(deleting(&cluster.store.get(&inside("pods")).unwrap()), "a Pod has time to stop");
+    let secret = cluster.store.get(&inside("secrets"));
+    assert!(!deleting(&secret.unwrap()), "everything else stays until the last Pod is gone");
     let gone = quorate_apistore::store::DeleteOptions { grace_period: Some(0), ..Default::default() };
     cluster.store.delete(&inside("pods"), &gone).unwrap();
     cluster.settle();
+    assert!(cluster.store.get(&inside("secrets")).is_none());
     assert!(cluster.find("namespaces", "team").is_none());
 }
 

@@ -14,7 +14,7 @@ use crate::{kube, manifests, repo};
 const ACCOUNT: &str = "system:serviceaccount:quorate-system:quorate";
 
 /// Permissions that are not used in every run.
-const NOT_ALWAYS_SEEN: [(&str, &str); 6] = [
+const NOT_ALWAYS_SEEN: [(&str, &str); 7] = [
     // No request of its own: an API server that is configured to checks it when an owner reference with blockOwnerDeletion is
     // written.
     ("etcdclusters.operator.etcd.io/finalizers", "update"),
@@ -25,6 +25,8 @@ const NOT_ALWAYS_SEEN: [(&str, &str); 6] = [
     ("poddisruptionbudgets.policy", "get"),
     // Read where a removal is refused at the act: by a restore that was created in the same moment, or a Pod that still runs.
     ("jobs.batch", "get"),
+    // Read when the operator is asked to end.
+    ("namespaces", "get"),
 ];
 
 /// A resource (`pods`, `etcdclusters.operator.etcd.io/status`) and a verb.

@@ -2,6 +2,7 @@
 //! commands.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use kube::api::{Api, ListParams};
@@ -197,10 +198,11 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Its clusters go first, since Kubernetes deletes the operator's Pods before it deletes an EtcdCluster.
-    pub async fn delete_the_namespace_of_an_operator(&mut self) -> Result<()> {
-        self.run("kubectl -n team-c delete etcdbackupschedules,etcdbackups,etcdrestores,etcd --all").await?;
+    /// Kubernetes deletes the operator's Pods before the cluster that waits for it to take its finalizer off.
+    pub async fn delete_the_namespace_of_an_operator_with_its_cluster(&mut self) -> Result<()> {
+        let since = Instant::now();
         self.run("kubectl delete namespace team-c").await?;
+        ensure!(since.elapsed() < Duration::from_mins(2), "{:?}", since.elapsed());
         self.world.in_namespace("team-a").await?.settled("one", 1).await
     }
 
