@@ -8,6 +8,7 @@
 mod config;
 mod dashboard;
 mod http;
+mod pictures;
 mod targets;
 mod webhook;
 
@@ -23,6 +24,7 @@ use nix::unistd::geteuid;
 use serde_json::Value;
 
 use crate::until;
+pub use pictures::Mark;
 use targets::Targets;
 pub use webhook::Notice;
 use webhook::Webhook;

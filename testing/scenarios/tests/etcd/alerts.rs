@@ -2,18 +2,24 @@
 //! and a real Alertmanager tells a webhook.
 
 mod full {
+    use std::env;
+    use std::ffi::OsStr;
     use std::net::SocketAddr;
+    use std::path::{Path, PathBuf};
     use std::time::{Duration, Instant};
 
     use anyhow::{Result, ensure};
     use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
-    use quorate_scenarios::monitoring::{FASTER, Monitoring, free_address};
+    use quorate_scenarios::monitoring::{FASTER, Mark, Monitoring, free_address};
     use quorate_scenarios::{NamespaceClient, Playground, S3Server, World, Writer, kube_client, spec, until};
     use serde_json::{Value, json};
 
     use crate::certificates::replace_by_one_that_ends_in;
     use crate::playground_faults::node_of;
     use crate::space::{QUOTA, fill, with_quota};
+
+    /// Where pictures of the dashboard are to be written, below the root of the repository.
+    const PICTURES: &str = "QUORATE_PICTURES";
 
     /// Where an installed operator is, and the lease of this one.
     const SYSTEM: &str = "quorate-system";
@@ -37,8 +43,12 @@ mod full {
         monitoring.scrapes("quorate", 1).await?;
         monitoring.scrapes("quorate-members", 6).await?;
 
+        let mut marks = vec![Mark::now(
+            "four clusters are calm; then the Pods of one are rolled, and the operator is killed",
+        )];
         nothing_critical_fires(&world, &monitoring).await?;
         // Each in a cluster of its own.
+        marks.push(Mark::now("a disk hangs, a database fills up, a certificate ends, a store is down"));
         tokio::try_join!(
             a_disk_hangs(&world, &monitoring),
             a_database_is_full(&world, &monitoring),
@@ -46,9 +56,21 @@ mod full {
             a_store_is_down(&world, &monitoring),
         )?;
         every_panel_has_data(&monitoring).await?;
+        marks.push(Mark::now("a member is killed for good"));
         a_member_is_killed(&world, &monitoring).await?;
+        marks.push(Mark::now("two of three nodes are cut off"));
         nodes_are_cut_off(&world, &monitoring).await?;
-        the_operator_hangs(&world, &monitoring).await
+        marks.push(Mark::now("the operator hangs"));
+        the_operator_hangs(&world, &monitoring).await?;
+        match env::var_os(PICTURES) {
+            Some(directory) => monitoring.draw(&repository(&directory), &marks).await,
+            None => Ok(()),
+        }
+    }
+
+    /// A folder of the repository.
+    fn repository(folder: &OsStr) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder)
     }
 
     /// The operator of the playground is a process and no Pod. So that it is found as an installed one is, there is a Pod that looks like
