@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_etcd::Read;
-use quorate_etcd::testkit::{Cluster, Leaf, PEER_NAME, Pki, Setup, eventually};
+use quorate_etcd::testkit::{Cluster, Leaf, Member, PEER_NAME, Pki, Setup, eventually};
 use quorate_model::Minor;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
@@ -79,7 +79,7 @@ async fn only_peers_are_let_in(minor: Minor) {
 async fn member_by_member(minor: Minor) {
     let mut cluster = Cluster::start(setup(minor, 3)).await;
     let [client, server, peer] = leaves(&cluster);
-    let addresses: Vec<IpAddr> = cluster.members.iter().map(|member| member.address()).collect();
+    let addresses: Vec<IpAddr> = cluster.members.iter().map(Member::address).collect();
     for address in &addresses {
         for leaf in [&client, &server] {
             let list = answer(cluster.pki(), leaf, *address, PATHS[0]).await;

@@ -115,7 +115,7 @@ fn s14_the_members_of_a_cluster_of_an_earlier_release_get_the_flag_one_after_the
     // The revision of an earlier release, and its Pods.
     let earlier = "0123456789ab";
     world.edit(Kind::Cluster, "demo", |cluster| {
-        cluster["status"]["target"]["pod"]["revision"] = json!(earlier)
+        cluster["status"]["target"]["pod"]["revision"] = json!(earlier);
     });
     for member in members {
         world.edit(Kind::Pod, member, |pod| {
