@@ -34,7 +34,7 @@ pub struct Mark {
 impl Mark {
     /// It is done now.
     pub fn now(what: &'static str) -> Self {
-        Self { at: SystemTime::now(), what }
+        Self { at: now(), what }
     }
 }
 
@@ -109,7 +109,7 @@ impl Monitoring {
 
     /// The series of a query over the time since then.
     async fn range(&self, expression: &str, since: SystemTime) -> Result<Vec<Value>> {
-        let (start, end) = (seconds(since)?, seconds(SystemTime::now())?);
+        let (start, end) = (seconds(since)?, seconds(now())?);
         let query = http::encoded(expression);
         let path = format!("/api/v1/query_range?query={query}&start={start}&end={end}&step={STEP}");
         let answer: Value = serde_json::from_str(&http::get(self.prometheus, &path).await?)?;
@@ -250,4 +250,10 @@ fn points(series: &Value, first: SystemTime) -> Result<Line> {
 
 fn seconds(at: SystemTime) -> Result<f64> {
     Ok(at.duration_since(UNIX_EPOCH)?.as_secs_f64())
+}
+
+/// By the clock of Prometheus, which is the machine's.
+#[expect(clippy::disallowed_methods, reason = "the rule is about the planner")]
+fn now() -> SystemTime {
+    SystemTime::now()
 }
