@@ -67,7 +67,10 @@ impl Monitoring {
             let panel = self.panel(panel, first).await?;
             let empty = panel.lines.is_empty();
             ensure!(!empty || MAY_BE_EMPTY.contains(&&*panel.title), "{} shows nothing", panel.title);
-            let _ = write!(page, "\n### {}\n\n{}\n", panel.title, panel.description);
+            let _ = write!(page, "\n### {}\n", panel.title);
+            if !panel.description.is_empty() {
+                let _ = write!(page, "\n{}\n", panel.description);
+            }
             if empty {
                 page.push_str("\nNothing, this time.\n");
                 continue;
@@ -119,9 +122,9 @@ impl Monitoring {
 
 fn head(marks: &[Mark], first: SystemTime) -> Result<String> {
     let mut page = "# The dashboard\n\n\
-        What [monitoring/dashboard.json](../monitoring/dashboard.json) shows, drawn from the answers of a real Prometheus to the queries of its \
-        panels. Grafana draws them otherwise. Four clusters of a playground live through what [alerts.md](alerts.md#see-it-yourself) describes, \
-        in minutes, with all that Prometheus and the rules count in minutes or hours made 30 times shorter. The grey lines:\n\n\
+        What [monitoring/dashboard.json](../monitoring/dashboard.json) shows, drawn from what a real Prometheus answers to the queries of its panels.\n\
+        Grafana draws them in its own way. Four clusters of a playground live through what [alerts.md](alerts.md#see-it-yourself) describes. All that\n\
+        Prometheus and the rules count in minutes or hours is 30 times shorter. The grey lines:\n\n\
         | | seconds | |\n|---|---|---|\n"
         .to_owned();
     for (number, mark) in marks.iter().enumerate() {
