@@ -17,12 +17,17 @@ const STEP: f64 = 2.0;
 
 /// What a panel's variables are in these pictures. Times are those of a test, so that the interval is a short one.
 const VARIABLES: [(&str, &str); 4] =
-    [("$namespace", "default"), ("$etcd_cluster", ".*"), ("$pod", ".*"), ("$__rate_interval", "15s")];
+    [("$namespace", "default"), ("$etcd_cluster", "demo|full"), ("$pod", ".*"), ("$__rate_interval", "15s")];
 
 /// Panels that are empty as long as all is well.
 const MAY_BE_EMPTY: [&str; 3] = ["What safety rules refused", "Alerts that fire", "Waves of new defaults"];
 
-const SIZE: (u32, u32) = (760, 260);
+/// More lines than these are read in a table.
+const MOST_LINES: usize = 14;
+
+/// Of a picture, and of the lines alone: beside them are their names.
+const SIZE: (u32, u32) = (820, 240);
+const PLOT: u32 = 640;
 
 /// When something was done, and what, for the pictures.
 #[derive(Clone, Debug)]
@@ -65,6 +70,7 @@ impl Monitoring {
             }
             let is_table = panel["type"] == "table";
             let panel = self.panel(panel, first).await?;
+            let is_table = is_table || panel.lines.len() > MOST_LINES;
             let empty = panel.lines.is_empty();
             ensure!(!empty || MAY_BE_EMPTY.contains(&&*panel.title), "{} shows nothing", panel.title);
             let _ = write!(page, "\n### {}\n", panel.title);
@@ -140,61 +146,62 @@ fn head(marks: &[Mark], first: SystemTime) -> Result<String> {
 }
 
 fn picture(panel: &Panel, marks: &[Mark], first: SystemTime) -> Result<String> {
+    let mut svg = String::new();
+    let drawn = draw(&mut svg, panel, marks, first);
+    drawn.map_err(|error| anyhow!("{}: {error}", panel.title))?;
+    Ok(svg)
+}
+
+fn draw(
+    svg: &mut String,
+    panel: &Panel,
+    marks: &[Mark],
+    first: SystemTime,
+) -> Result<(), Box<dyn std::error::Error>> {
     let points = || panel.lines.values().flatten();
     let end = points().map(|point| point.0).fold(1.0, f64::max);
     let highest = points().map(|point| point.1).fold(0.0, f64::max);
     let lowest = points().map(|point| point.1).fold(0.0, f64::min);
     let above = if highest > 0.0 { highest * 1.1 } else { 1.0 };
-    let mut svg = String::new();
-    {
-        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-        let failed = |error: &dyn std::fmt::Display| anyhow!("{}: {error}", panel.title);
-        area.fill(&WHITE).map_err(|error| failed(&error))?;
-        let mut chart = ChartBuilder::on(&area)
-            .margin(8)
-            .x_label_area_size(24)
-            .y_label_area_size(64)
-            .build_cartesian_2d(0.0..end, lowest..above)
-            .map_err(|error| failed(&error))?;
-        chart
-            .configure_mesh()
-            .light_line_style(TRANSPARENT)
-            .x_label_formatter(&|at| format!("{at:.0} s"))
-            .y_label_formatter(&|value| in_unit(*value, &panel.unit))
-            .draw()
-            .map_err(|error| failed(&error))?;
-        for (number, mark) in marks.iter().enumerate() {
-            let at = mark.at.duration_since(first)?.as_secs_f64();
-            let line = LineSeries::new([(at, lowest), (at, above)], RGBColor(170, 170, 170));
-            chart.draw_series(line).map_err(|error| failed(&error))?;
-            let label = Text::new(number.to_string(), (at, above), ("sans-serif", 11));
-            chart.draw_series([label]).map_err(|error| failed(&error))?;
+    let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
+    area.fill(&WHITE)?;
+    let (plot, names) = area.split_horizontally(PLOT);
+    let mut chart = ChartBuilder::on(&plot)
+        .margin(8)
+        .x_label_area_size(24)
+        .y_label_area_size(64)
+        .build_cartesian_2d(0.0..end, lowest..above)?;
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .x_label_formatter(&|at| format!("{at:.0} s"))
+        .y_label_formatter(&|value| in_unit(*value, &panel.unit))
+        .draw()?;
+    for (number, mark) in marks.iter().enumerate() {
+        let at = mark.at.duration_since(first)?.as_secs_f64();
+        if at <= end {
+            chart.draw_series(LineSeries::new([(at, lowest), (at, above)], RGBColor(150, 150, 150)))?;
+            chart.draw_series([Text::new(number.to_string(), (at, above), ("sans-serif", 11))])?;
         }
-        for (number, (name, line)) in panel.lines.iter().enumerate() {
-            let colour = Palette99::pick(number).stroke_width(2);
-            chart
-                .draw_series(LineSeries::new(line.iter().copied(), colour))
-                .map_err(|error| failed(&error))?
-                .label(name)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 14, y)], colour));
-        }
-        chart
-            .configure_series_labels()
-            .background_style(WHITE.mix(0.8))
-            .label_font(("sans-serif", 11))
-            .position(SeriesLabelPosition::UpperLeft)
-            .draw()
-            .map_err(|error| failed(&error))?;
-        area.present().map_err(|error| failed(&error))?;
     }
-    Ok(svg)
+    for (number, (name, line)) in (0..).zip(&panel.lines) {
+        let colour = Palette99::pick(usize::try_from(number)?).stroke_width(2);
+        for piece in line.chunk_by(|one, next| next.0 - one.0 < 1.5 * STEP) {
+            chart.draw_series(LineSeries::new(piece.iter().copied(), colour))?;
+        }
+        let at = 12 + 15 * number;
+        names.draw(&PathElement::new([(0, at + 5), (14, at + 5)], colour))?;
+        names.draw(&Text::new(name.as_str(), (20, at), ("sans-serif", 11)))?;
+    }
+    area.present()?;
+    Ok(())
 }
 
 /// What each line ends with, in a row for each object that its name begins with.
 fn table(panel: &Panel) -> String {
     let mut rows: BTreeMap<&str, BTreeMap<&str, String>> = BTreeMap::new();
     for (name, line) in &panel.lines {
-        let (object, column) = name.split_once(": ").unwrap_or(("", name));
+        let (object, column) = name.split_once(": ").unwrap_or((name, "at the end"));
         let last = line.last().map(|point| in_unit(point.1, "short")).unwrap_or_default();
         rows.entry(object).or_default().insert(column, last);
     }
