@@ -129,7 +129,7 @@ async fn supervise(args: &RunArgs) -> Result<u8, String> {
     seen::remember(&args.guard.data_dir, args.guard.seen.as_ref(), marked)
         .map_err(|error| format!("cannot start a thread: {error}"))?;
     crash.after(AgentStep::A4);
-    let command = listens::at_every_address(&args.command);
+    let command = listens::at_every_address(&args.command).await;
     let etcd = Etcd::start(&command).map_err(|error| format!("cannot start etcd: {error}"))?;
     log::info(&format!("started etcd as process {}", etcd.pid()));
     crash.after(AgentStep::A5);

@@ -4,7 +4,7 @@ mod pod;
 mod recover;
 mod restore;
 
-use std::net::SocketAddr;
+use std::net::TcpStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -14,8 +14,8 @@ use nix::sys::stat::Mode;
 use pod::{Pod, is_alive, leader};
 use quorate_agent::guard::{Report, stored};
 use quorate_agent::run::{AgentStep, exit};
-use quorate_etcd::testkit::{MINORS, etcd, eventually, own_address};
-use quorate_etcd::{CallError, Deadlines, Endpoint, MemberClient, Read};
+use quorate_etcd::testkit::{MINORS, Pki, etcd, eventually, own_address};
+use quorate_etcd::{CallError, MemberClient, Read};
 use quorate_model::{GuardVerdict, Minor};
 
 const MINOR: Minor = Minor(3, 6);
@@ -65,21 +65,25 @@ async fn a_container_that_restarts_on_its_data_continues() {
 }
 
 #[tokio::test]
-async fn clients_are_served_at_every_address_of_the_pod() {
-    for minor in MINORS {
-        let mut pods = Pod::cluster(minor, 1);
-        let second = own_address();
-        pods[0].more_addresses = vec![second];
-        pods[0].start();
-        pods[0].becomes_ready().await;
-        for address in [pods[0].address, second] {
-            let endpoint = Endpoint::plain(SocketAddr::new(address, 2379));
-            let client = MemberClient::new(&endpoint, Deadlines::default()).unwrap();
-            client.put("key", "value").await.unwrap();
-        }
-        let peers = std::net::TcpStream::connect((second, 2380));
-        assert!(peers.is_err(), "peers find each other by names, at the first address");
+async fn etcd_listens_for_clients_with_tls_at_every_address_of_the_pod_and_for_peers_at_the_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let leaf = Pki::new(dir.path()).leaf("server", &["localhost"]);
+    let mut pods = Pod::cluster(MINOR, 1);
+    let (first, second) = (pods[0].address, own_address());
+    pods[0].more_addresses = vec![second];
+    // The last one counts.
+    pods[0].etcd_flags = vec![
+        format!("--listen-client-urls=https://{first}:2379"),
+        format!("--advertise-client-urls=https://{first}:2379"),
+        format!("--cert-file={}", leaf.cert.display()),
+        format!("--key-file={}", leaf.key.display()),
+    ];
+    pods[0].start();
+    for address in [first, second] {
+        eventually("etcd listens", async || TcpStream::connect((address, 2379))).await;
     }
+    TcpStream::connect((first, 2380)).unwrap();
+    TcpStream::connect((second, 2380)).unwrap_err();
 }
 
 #[tokio::test]
