@@ -29,6 +29,9 @@ use crate::runtime::write::reply;
 /// How long all of it may take: less than the time that Kubernetes gives the operator's Pod to end (30 s, in the chart).
 const BOUND: Duration = Duration::from_secs(20);
 
+/// When the question is asked for the last time: while workers end, so that the lease of an ordinary restart is let go soon.
+const ASKS_FOR: Duration = Duration::from_secs(8);
+
 /// The delay after what may succeed next time.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -39,13 +42,13 @@ const AT_A_TIME: usize = 16;
 pub(crate) struct OwnNamespace {
     client: kube::Client,
     name: String,
-    until: Instant,
+    begun: Instant,
 }
 
 impl OwnNamespace {
     /// Of an operator that was asked to end just now.
     pub(crate) fn new(client: kube::Client, name: String) -> Self {
-        Self { client, name, until: Instant::now() + BOUND }
+        Self { client, name, begun: Instant::now() }
     }
 
     /// Whether it is being deleted. False as well where that cannot be asked.
@@ -56,7 +59,7 @@ impl OwnNamespace {
                 Ok(namespace) => return namespace.metadata.deletion_timestamp.is_some(),
                 Err(error) => error,
             };
-            if is_final(&error) || !self.has_time() {
+            if is_final(&error) || self.begun.elapsed() + RETRY > ASKS_FOR {
                 tracing::warn!(namespace = %self.name, %error, "whether the operator's own namespace is being deleted cannot be asked: no finalizer is taken off");
                 return false;
             }
@@ -106,8 +109,9 @@ impl OwnNamespace {
         errors.into_iter().next().map_or(Ok(()), Err)
     }
 
+    /// Whether another round would end in time.
     fn has_time(&self) -> bool {
-        Instant::now() + RETRY + WRITE_DEADLINE < self.until
+        self.begun.elapsed() + RETRY + WRITE_DEADLINE < BOUND
     }
 }
 
