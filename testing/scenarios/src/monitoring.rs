@@ -217,6 +217,6 @@ fn shipped(name: &str) -> Result<String> {
 }
 
 /// An address of this machine, at a port that nobody uses now.
-pub fn free_address() -> Result<SocketAddr> {
+fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }

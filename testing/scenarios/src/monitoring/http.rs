@@ -1,15 +1,24 @@
 //! A request to a program of this machine.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Bytes;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
+/// How long an answer may take.
+const DEADLINE: Duration = Duration::from_secs(10);
+
 /// What it answers to a GET.
 pub(super) async fn get(address: SocketAddr, path: &str) -> Result<String> {
+    let answer = tokio::time::timeout(DEADLINE, ask(address, path)).await;
+    answer.with_context(|| format!("{path}: no answer within {DEADLINE:?}"))?
+}
+
+async fn ask(address: SocketAddr, path: &str) -> Result<String> {
     let stream = TcpStream::connect(address).await?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let connection = tokio::spawn(connection);

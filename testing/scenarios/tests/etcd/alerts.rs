@@ -10,7 +10,8 @@ mod full {
 
     use anyhow::{Result, ensure};
     use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
-    use quorate_scenarios::monitoring::{FASTER, Mark, Monitoring, free_address};
+    use quorate_etcd::testkit::own_address;
+    use quorate_scenarios::monitoring::{FASTER, Mark, Monitoring};
     use quorate_scenarios::{NamespaceClient, Playground, S3Server, World, Writer, kube_client, spec, until};
     use serde_json::{Value, json};
 
@@ -27,7 +28,8 @@ mod full {
     #[tokio::test(flavor = "multi_thread")]
     async fn each_fault_fires_its_alert_until_it_is_cured_and_a_rollout_fires_nothing_critical() -> Result<()>
     {
-        let metrics = free_address()?;
+        // At a port that no connection takes while the operator is started again.
+        let metrics = SocketAddr::new(own_address(), 8080);
         let world = Playground::start_with_args(&["--operator-metrics", &metrics.to_string()]).await?;
         let Some(monitoring) = Monitoring::start(&world.client).await? else {
             return Ok(());
