@@ -70,7 +70,7 @@ pub fn membership_change_refused(call: &str, error: &str) -> Explanation {
         let user = CLIENT_USER;
         format!(
             "etcd's auth is enabled, and the operator, whose client certificate has the common name {user}, is no user with the role \
-             root: etcdctl user add {user} --no-password, etcdctl user grant-role {user} root. "
+             root: etcdctl --user root user add {user} --no-password, etcdctl --user root user grant-role {user} root. "
         )
     } else {
         String::new()
@@ -80,11 +80,10 @@ pub fn membership_change_refused(call: &str, error: &str) -> Explanation {
     Explanation::new(Reason::MembershipChangeRefused, message)
 }
 
-/// Whether etcd's auth refuses: in the words of etcd's `api/v3rpc/rpctypes/error.go`.
+/// Whether etcd's auth refuses the user that the operator's certificate names: in the words of etcd's `api/v3rpc/rpctypes/error.go`. (Without
+/// a certificate it says `user name is empty`.)
 fn is_of_auth(error: &str) -> bool {
-    ["permission denied", "user name not found", "user name is empty", "invalid auth token"]
-        .iter()
-        .any(|words| error.contains(words))
+    ["permission denied", "user name not found"].iter().any(|words| error.contains(words))
 }
 
 /// The status with the failure as the reason of `Progressing`, and of `Ready` where that is what keeps it from being. Reason and message
