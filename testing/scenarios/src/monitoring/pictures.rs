@@ -201,7 +201,7 @@ fn draw(
 fn table(panel: &Panel) -> String {
     let mut rows: BTreeMap<&str, BTreeMap<&str, String>> = BTreeMap::new();
     for (name, line) in &panel.lines {
-        let (object, column) = name.split_once(": ").unwrap_or((name, "at the end"));
+        let (object, column) = name.split_once(": ").unwrap_or((name, "the last value"));
         let last = line.last().map(|point| in_unit(point.1, "short")).unwrap_or_default();
         rows.entry(object).or_default().insert(column, last);
     }
