@@ -74,23 +74,13 @@ async fn can_listen(address: IpAddr, end: Instant) -> io::Result<()> {
 }
 
 fn with_others(command: &[OsString], first: IpAddr, others: &[IpAddr]) -> Vec<OsString> {
-    let at_first = format!("{TLS}{}:", host(first));
     let added = |flag: &OsString| {
-        let urls = flag.to_str()?.strip_prefix(FOR_CLIENTS)?;
-        let port = urls.strip_prefix(&at_first)?;
-        let more = others.iter().map(|other| format!("{TLS}{}:{port}", host(*other)));
-        let all: Vec<String> = [urls.to_owned()].into_iter().chain(more).collect();
-        Some(OsString::from(format!("{FOR_CLIENTS}{}", all.join(","))))
+        let at: SocketAddr = flag.to_str()?.strip_prefix(FOR_CLIENTS)?.strip_prefix(TLS)?.parse().ok()?;
+        let addresses = (at.ip() == first).then(|| [first].into_iter().chain(others.iter().copied()))?;
+        let urls = addresses.map(|address| format!("{TLS}{}", SocketAddr::new(address, at.port())));
+        Some(OsString::from(format!("{FOR_CLIENTS}{}", urls.collect::<Vec<_>>().join(","))))
     };
     command.iter().map(|flag| added(flag).unwrap_or_else(|| flag.clone())).collect()
-}
-
-/// An address as a part of a URL.
-fn host(address: IpAddr) -> String {
-    match address {
-        IpAddr::V4(address) => address.to_string(),
-        IpAddr::V6(address) => format!("[{address}]"),
-    }
 }
 
 #[cfg(test)]
