@@ -16,20 +16,27 @@ pub(super) struct Query {
 pub(super) fn queries(dashboard: &str, values: &[(&str, &str)]) -> Result<Vec<Query>> {
     let dashboard: Value = serde_json::from_str(dashboard)?;
     let panels = dashboard["panels"].as_array().context("a dashboard has panels")?;
-    let always = panels.iter().filter(|panel| panel["fieldConfig"]["defaults"]["noValue"].is_null());
+    let always = panels.iter().filter(|panel| !may_be_empty(panel));
     let targets = always.flat_map(|panel| {
         let title = panel["title"].as_str().unwrap_or_default();
         panel["targets"].as_array().into_iter().flatten().map(move |target| (title, target))
     });
     let query = |(title, target): (&str, &Value)| {
-        let expression =
-            target["expr"].as_str().with_context(|| format!("{title}: a target without a query"))?;
-        let filled = values
-            .iter()
-            .fold(expression.to_owned(), |text, (name, value)| text.replace(&format!("${name}"), value));
-        Ok(Query { panel: title.to_owned(), expression: filled })
+        let expression = expression(target, values).with_context(|| title.to_owned())?;
+        Ok(Query { panel: title.to_owned(), expression })
     };
     targets.map(query).collect()
+}
+
+/// Whether a panel says what it shows without data.
+pub(super) fn may_be_empty(panel: &Value) -> bool {
+    !panel["fieldConfig"]["defaults"]["noValue"].is_null()
+}
+
+/// The query of a target, with the values of the variables in it.
+pub(super) fn expression(target: &Value, values: &[(&str, &str)]) -> Result<String> {
+    let expression = target["expr"].as_str().context("a target without a query")?.to_owned();
+    Ok(values.iter().fold(expression, |text, (name, value)| text.replace(&format!("${name}"), value)))
 }
 
 #[cfg(test)]

@@ -10,17 +10,14 @@ use anyhow::{Context, Result, anyhow, ensure};
 use plotters::prelude::*;
 use serde_json::Value;
 
-use super::{Monitoring, http, shipped};
+use super::{Monitoring, dashboard, http, shipped};
 
 /// The seconds between two points of a line.
 const STEP: f64 = 2.0;
 
 /// What a panel's variables are in these pictures. Times are those of a test, so that the interval is a short one.
 const VARIABLES: [(&str, &str); 4] =
-    [("$namespace", "default"), ("$etcd_cluster", "demo|full"), ("$pod", ".*"), ("$__rate_interval", "15s")];
-
-/// Panels that are empty as long as all is well.
-const MAY_BE_EMPTY: [&str; 3] = ["What safety rules refused", "Alerts that fire", "Waves of new defaults"];
+    [("namespace", "default"), ("etcd_cluster", "demo|full"), ("pod", ".*"), ("__rate_interval", "15s")];
 
 /// More lines than these are read in a table.
 const MOST_LINES: usize = 14;
@@ -58,21 +55,21 @@ impl Monitoring {
     /// pictures begin with the first mark.
     pub async fn draw(&self, directory: &Path, marks: &[Mark]) -> Result<()> {
         let first = marks.first().context("something was done")?.at;
-        let dashboard: Value = serde_json::from_str(&shipped("monitoring/dashboard.json")?)?;
+        let shipped: Value = serde_json::from_str(&shipped("monitoring/dashboard.json")?)?;
         fs::create_dir_all(directory)?;
         let name =
             directory.file_name().and_then(|name| name.to_str()).context("the directory has a name")?;
         let mut page = head(marks, first)?;
-        for panel in dashboard["panels"].as_array().into_iter().flatten() {
+        for panel in shipped["panels"].as_array().into_iter().flatten() {
             if panel["type"] == "row" {
                 let _ = write!(page, "\n## {}\n", panel["title"].as_str().unwrap_or_default());
                 continue;
             }
-            let is_table = panel["type"] == "table";
+            let (is_table, may_be_empty) = (panel["type"] == "table", dashboard::may_be_empty(panel));
             let panel = self.panel(panel, first).await?;
             let is_table = is_table || panel.lines.len() > MOST_LINES;
             let empty = panel.lines.is_empty();
-            ensure!(!empty || MAY_BE_EMPTY.contains(&&*panel.title), "{} shows nothing", panel.title);
+            ensure!(!empty || may_be_empty, "{} shows nothing", panel.title);
             let _ = write!(page, "\n### {}\n", panel.title);
             if !panel.description.is_empty() {
                 let _ = write!(page, "\n{}\n", panel.description);
@@ -99,10 +96,7 @@ impl Monitoring {
             |pointer: &str| panel.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         let mut lines = BTreeMap::new();
         for target in panel["targets"].as_array().into_iter().flatten() {
-            let mut expression = target["expr"].as_str().context("a query")?.to_owned();
-            for (variable, value) in VARIABLES {
-                expression = expression.replace(variable, value);
-            }
+            let expression = dashboard::expression(target, &VARIABLES)?;
             let legend = target["legendFormat"].as_str().unwrap_or_default();
             for series in self.range(&expression, first).await? {
                 let mut name = named(legend, &series["metric"]);
