@@ -67,10 +67,9 @@ pub fn status_not_written(cluster: &str, error: &str) -> Explanation {
 pub fn membership_change_refused(call: &str, error: &str) -> Explanation {
     let error = error.trim_end_matches('.');
     let cure = if is_of_auth(error) {
-        let user = CLIENT_USER;
         format!(
-            "etcd's auth is enabled, and the operator, whose client certificate has the common name {user}, is no user with the role \
-             root: etcdctl --user root user add {user} --no-password, etcdctl --user root user grant-role {user} root. "
+            "etcd's auth is enabled, and the operator, whose client certificate has the common name {CLIENT_USER}, is no user with the role \
+             root: etcdctl --user root user add {CLIENT_USER} --no-password, etcdctl --user root user grant-role {CLIENT_USER} root. "
         )
     } else {
         String::new()

@@ -41,7 +41,7 @@ where
     Api::namespaced(world.client.clone(), namespace)
 }
 
-/// A cluster of one and a backup whose object goes with it, both with the operator's finalizer and one of somebody else; and the Pod that the
+/// A cluster of one and a backup whose object goes with it, both with the operator's finalizer and one of another controller; and the Pod that the
 /// operator runs in.
 async fn content(world: &World, namespace: &str, policy: &str) -> Result<()> {
     let mut spec = plain(1);
@@ -86,7 +86,7 @@ async fn finalizers(world: &World, namespace: &str) -> Result<Vec<String>> {
 async fn delete_namespace(world: &World, name: &str) -> Result<()> {
     let namespaces: Api<Namespace> = Api::all(world.client.clone());
     namespaces.delete(name, &DeleteParams::default()).await?;
-    until("every Pod is told to end", async || {
+    until("every Pod is asked to end", async || {
         let pods = in_namespace::<Pod>(world, name).list(&ListParams::default()).await?;
         let left = pods.items.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()).count();
         Ok(if left == 0 { Ok(()) } else { Err(format!("{left} Pods")) })

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// One alert, as it was told.
+/// One alert, as it arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// Whether it fires; else it is over.

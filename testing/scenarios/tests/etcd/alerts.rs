@@ -176,7 +176,7 @@ mod full {
         world.schedule("rarely", json!({"schedule": "0 0 29 2 *", "backupTemplate": template})).await?;
         let good = world.back_up_now("rarely", "first").await?;
         world.is_backed_up(&good).await?;
-        // Backups are told apart by seconds: a failure in that of a good one does not count.
+        // Backups differ by whole seconds: a failure in that of a good one does not count.
         let complete = Instant::now();
         until("the next second has begun", async || {
             Ok(if complete.elapsed() > Duration::from_secs(1) { Ok(()) } else { Err("not yet".to_owned()) })
