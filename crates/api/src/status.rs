@@ -23,13 +23,16 @@ mod replacement;
 mod target;
 
 /// The newest format that this operator knows. Of a newer format it writes conditions and figures only.
-pub const FORMAT_VERSION: u32 = 4;
+pub const FORMAT_VERSION: u32 = 5;
 
 /// The format of what has no restore: an operator that knows none follows it.
 const WITHOUT_RESTORE: u32 = 2;
 
 /// The format of the first incarnation of a cluster, where it begins with a restore.
 const FIRST_INCARNATION: u32 = 3;
+
+/// The format of what takes the place of members, where one authority signs for all.
+const ONE_AUTHORITY: u32 = 4;
 
 pub use incarnation::{IncarnationStatus, OrderedBy, ReplacingStatus, RestoreOrderRef, WaitingOrder};
 pub use member::{LeavingReason, MemberPhase, MemberStatus, Role};
@@ -277,12 +280,17 @@ pub struct BindingStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CertificatesStatus {
-    /// The sha256 of the certificate of the authority (Secret NAME-ca), in hexadecimal. Members trust this authority, and it
-    /// alone signs their certificates. Recorded.
+    /// The sha256 of the certificate of the authority of clients (Secret NAME-ca), in hexadecimal. Members trust this authority at the port
+    /// of clients, and it alone signs the certificates of servers and clients. Recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authority: Option<String>,
 
-    /// When the first of the certificates ends, the authority included.
+    /// The same of the authority of peers (Secret NAME-peer-ca), which is trusted at the port of peers. Absent where that of clients
+    /// signs for peers, too: in clusters that an earlier release created. Recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer_authority: Option<String>,
+
+    /// When the first of the certificates ends, the authorities included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_after: Option<Time>,
 }
@@ -420,10 +428,13 @@ impl EtcdClusterStatus {
         let restores = self.bootstrap.as_ref().is_some_and(|own| own.restore.is_some());
         let is_replaced =
             self.replacing.is_some() || self.incarnation.is_some() || self.quorum_recovery.is_some();
-        let needed = match (is_replaced, restores) {
-            (true, _) => FORMAT_VERSION,
-            (false, true) => FIRST_INCARNATION,
-            (false, false) => WITHOUT_RESTORE,
+        // An older operator would sign the certificate of peers by the authority of clients, which no peer trusts.
+        let has_two = self.certificates.as_ref().is_some_and(|own| own.peer_authority.is_some());
+        let needed = match (has_two, is_replaced, restores) {
+            (true, _, _) => FORMAT_VERSION,
+            (false, true, _) => ONE_AUTHORITY,
+            (false, false, true) => FIRST_INCARNATION,
+            (false, false, false) => WITHOUT_RESTORE,
         };
         self.format_version.map_or(needed, |before| before.max(needed))
     }

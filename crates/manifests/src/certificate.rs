@@ -9,8 +9,9 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use quorate_api::cluster::TlsSpec;
-use quorate_model::{ClusterRef, ClusterUid, Leaf};
+use quorate_model::{Ca, ClusterRef, ClusterUid, Leaf};
 
 use crate::{labels, service};
 pub use order::{Generate, KeyPair, LeafContent, Order};
@@ -30,8 +31,8 @@ pub const PEER_NAME: &str = "quorate-peer";
 /// The certificates of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Certificate {
-    /// The cluster's own authority. Its key is mounted nowhere.
-    Authority,
+    /// An authority of the cluster's own. Its key is mounted nowhere.
+    Authority(Ca),
     /// A leaf that it signs.
     Leaf(Leaf),
 }
@@ -48,16 +49,28 @@ pub struct Kept<'a> {
 }
 
 impl Certificate {
-    /// Every certificate, the authority first: it signs the others.
-    pub const ALL: [Self; 4] =
-        [Self::Authority, Self::Leaf(Leaf::Server), Self::Leaf(Leaf::Peer), Self::Leaf(Leaf::Client)];
+    /// Every certificate, the authorities first: they sign the others.
+    pub const ALL: [Self; 5] = [
+        Self::Authority(Ca::Clients),
+        Self::Authority(Ca::Peers),
+        Self::Leaf(Leaf::Server),
+        Self::Leaf(Leaf::Peer),
+        Self::Leaf(Leaf::Client),
+    ];
 
     /// The name of the Secret it is kept in.
     pub fn secret_name(self, at: &ClusterRef) -> String {
         match self {
-            Self::Authority => format!("{}-ca", at.name),
+            Self::Authority(Ca::Clients) => format!("{}-ca", at.name),
+            Self::Authority(Ca::Peers) => format!("{}-peer-ca", at.name),
             Self::Leaf(leaf) => format!("{}-{leaf}-tls", at.name),
         }
+    }
+}
+
+impl From<Ca> for Certificate {
+    fn from(ca: Ca) -> Self {
+        Self::Authority(ca)
     }
 }
 
@@ -67,9 +80,18 @@ impl From<Leaf> for Certificate {
     }
 }
 
-/// The authority's common name. It is unique, also among clusters of one name that exist one after another.
-pub fn authority_name(uid: &ClusterUid) -> String {
-    format!("quorate-ca {uid}")
+/// Whether a Secret has the name of that of an authority.
+pub fn is_of_authority(meta: &ObjectMeta, at: &ClusterRef) -> bool {
+    let is = |ca: Ca| meta.name.as_ref() == Some(&Certificate::Authority(ca).secret_name(at));
+    Ca::ALL.into_iter().any(is)
+}
+
+/// An authority's common name. It is unique, also among clusters of one name that exist one after another: by it those who verify find it.
+pub fn authority_name(ca: Ca, uid: &ClusterUid) -> String {
+    match ca {
+        Ca::Clients => format!("quorate-ca {uid}"),
+        Ca::Peers => format!("quorate-peer-ca {uid}"),
+    }
 }
 
 /// The user that the operator, its agents and its Jobs are where etcd's auth is enabled: the common name of the client certificate.
@@ -117,9 +139,14 @@ pub fn kept_in(secret: &Secret) -> Option<Kept<'_>> {
     Some(Kept { ca: entry(secret, CA)?, cert: entry(secret, CERT)?, key: entry(secret, KEY)? })
 }
 
-/// The certificate and key of the cluster's authority, if its Secret exists and is complete.
-pub(crate) fn authority_pair(secrets: &[&Secret], at: &ClusterRef, uid: &ClusterUid) -> Option<KeyPair> {
-    let name = Certificate::Authority.secret_name(at);
+/// The certificate and key of an authority of the cluster, if its Secret exists and is complete.
+pub(crate) fn authority_pair(
+    ca: Ca,
+    secrets: &[&Secret],
+    at: &ClusterRef,
+    uid: &ClusterUid,
+) -> Option<KeyPair> {
+    let name = Certificate::Authority(ca).secret_name(at);
     let mut named = secrets.iter().filter(|secret| secret.metadata.name.as_ref() == Some(&name));
     let kept = kept_in(named.find(|secret| read::is_authority_of(&secret.metadata, at, uid))?)?;
     let text = |pem: &[u8]| String::from_utf8_lossy(pem).into_owned();

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource;
 use quorate_api::cluster::{ExtraMetadata, ServiceSpec};
 use quorate_api::{EtcdCluster, keys};
-use quorate_model::{ClusterRef, ClusterUid, ManagedObject, ObservedObject, Uid};
+use quorate_model::{Ca, ClusterRef, ClusterUid, ManagedObject, ObservedObject, Uid};
 use serde_json::{Value, json};
 
 use crate::certificate::{self, Certificate};
@@ -166,7 +166,8 @@ pub(crate) fn patch(
 }
 
 fn desired(cluster: &EtcdCluster, at: &ClusterRef, object: &ManagedObject) -> Desired {
-    let is_authority = |name: &String| *name == Certificate::Authority.secret_name(at);
+    let is_authority =
+        |name: &String| Ca::ALL.into_iter().any(|ca| *name == Certificate::Authority(ca).secret_name(at));
     let (own, outlives) = match object {
         ManagedObject::Volume(_) => (cluster.spec.storage_spec.metadata.clone(), true),
         ManagedObject::Secret(name) => (None, is_authority(name)),
@@ -280,8 +281,9 @@ fn own<'a>(
         let Some(name) = meta.name.clone() else { continue };
         let is = |certificate: Certificate| certificate.secret_name(at) == name;
         let is_leaf = is_owned_by(meta, uid) && Certificate::ALL.into_iter().any(is);
-        let is_authority =
-            is(Certificate::Authority) && of_this(meta) && certificate::read::is_authority_of(meta, at, uid);
+        let is_authority = certificate::is_of_authority(meta, at)
+            && of_this(meta)
+            && certificate::read::is_authority_of(meta, at, uid);
         if is_leaf || is_authority {
             own.push((ManagedObject::Secret(name), meta));
         } else if name == connection::name(at) && is_owned_by(meta, uid) {

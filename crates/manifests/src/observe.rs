@@ -378,9 +378,9 @@ fn foreign(seen: &ClusterObjects<'_>, at: &ClusterRef, uid: &ClusterUid) -> BTre
     names.foreign
 }
 
-/// Leaves are owned by the EtcdCluster. The authority is not: the next cluster of that name takes it.
+/// Leaves are owned by the EtcdCluster. An authority is not: the next cluster of that name takes it.
 fn is_own_secret(meta: &ObjectMeta, at: &ClusterRef, uid: &ClusterUid) -> bool {
-    let is_authority = meta.name == Some(Certificate::Authority.secret_name(at));
+    let is_authority = certificate::is_of_authority(meta, at);
     is_owned_by(meta, uid) || (is_authority && certificate::read::is_authority_of(meta, at, uid))
 }
 

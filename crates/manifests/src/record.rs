@@ -46,6 +46,11 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
             .as_ref()
             .and_then(|own| own.authority.as_deref())
             .map(Fingerprint::new),
+        peer_authority: status
+            .certificates
+            .as_ref()
+            .and_then(|own| own.peer_authority.as_deref())
+            .map(Fingerprint::new),
         abandoned: bootstrap.abandoned.and_then(|why| match why {
             AbandonedReason::VolumeLost => Some(Abandoned::VolumeLost),
             AbandonedReason::SpecEdited => Some(Abandoned::SpecEdited),
@@ -144,6 +149,7 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         had_leader,
         cluster_id,
         authority,
+        peer_authority,
         restore,
         abandoned,
         hibernating,
@@ -186,8 +192,11 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
     status.cluster_token = token.as_ref().map(ToString::to_string);
     status.cluster_id = cluster_id.map(|id| id.to_string());
     let not_after = status.certificates.take().and_then(|before| before.not_after);
-    let certificates =
-        CertificatesStatus { authority: authority.as_ref().map(|own| own.as_str().to_owned()), not_after };
+    let certificates = CertificatesStatus {
+        authority: authority.as_ref().map(|own| own.as_str().to_owned()),
+        peer_authority: peer_authority.as_ref().map(|own| own.as_str().to_owned()),
+        not_after,
+    };
     status.certificates = Some(certificates).filter(|own| *own != CertificatesStatus::default());
     status.hibernating = *hibernating;
     status.next_ordinal = (next_ordinal.0 > 0).then_some(next_ordinal.0);

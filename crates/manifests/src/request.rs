@@ -136,21 +136,21 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
             let made = made.filter(|backup| backup.metadata.name.as_ref() == Some(name));
             Request::Backup(Box::new(made.unwrap_or_default()))
         }
-        KubeEffect::CreateAuthority => {
-            Request::Certificate(Box::new(order::authority(cluster, at, &snapshot.uid, context.now)))
+        KubeEffect::CreateAuthority { ca } => {
+            Request::Certificate(Box::new(order::authority(cluster, at, *ca, &snapshot.uid, context.now)))
         }
-        KubeEffect::KeepAuthority { secret, resource_version } => {
+        KubeEffect::KeepAuthority { ca, secret, resource_version } => {
             let patch = json!({ "metadata": {
                 "uid": secret.as_str(),
                 "resourceVersion": resource_version,
                 "ownerReferences": null,
                 "annotations": { keys::CLUSTER_UID: snapshot.uid.as_str() },
             } });
-            write(Kind::Secret, &Certificate::Authority.secret_name(at), Act::Patch(patch))
+            write(Kind::Secret, &Certificate::from(*ca).secret_name(at), Act::Patch(patch))
         }
-        KubeEffect::DeleteAuthority { secret, resource_version } => {
+        KubeEffect::DeleteAuthority { ca, secret, resource_version } => {
             let act = delete(secret, resource_version);
-            write(Kind::Secret, &Certificate::Authority.secret_name(at), act)
+            write(Kind::Secret, &Certificate::from(*ca).secret_name(at), act)
         }
         KubeEffect::IssueLeaf { leaf, by: _ } => leaf_order(context, *leaf, None),
         KubeEffect::RenewLeaf { leaf, by, secret, resource_version } => {
@@ -373,11 +373,13 @@ fn token(record: &Record) -> Token {
 
 /// A leaf that the observed authority signs. Without its key nothing can be signed, which the driver then reports.
 fn leaf_order(context: &Context<'_>, leaf: Leaf, renewed: Option<Renewed<'_>>) -> Request {
-    let Context { cluster, seen, snapshot, now, .. } = context;
+    let Context { cluster, seen, snapshot, record, now, .. } = context;
     let at = &snapshot.cluster;
-    let pair = certificate::authority_pair(&seen.secrets, at, &snapshot.uid);
+    let certificates = snapshot.certificates.as_ref();
+    let ca = certificates.map(|certificates| snapshot.signs_for(certificates, record, leaf.ca()));
+    let pair = ca.and_then(|ca| certificate::authority_pair(ca, &seen.secrets, at, &snapshot.uid));
     let pair = pair.unwrap_or_else(|| KeyPair { cert: String::new(), key: String::new() });
-    let secret = snapshot.certificates.as_ref().and_then(|seen| seen.authority.as_ref());
+    let secret = certificates.zip(ca).and_then(|(certificates, ca)| certificates.authorities.get(&ca));
     let authority = secret.and_then(|secret| secret.content.as_ref().ok());
     Request::Certificate(Box::new(order::leaf(cluster, at, leaf, (pair, authority), renewed, *now)))
 }

@@ -10,7 +10,7 @@ use quorate_manifests::Kind;
 use quorate_manifests::certificate::{Generate, KeyPair, LeafContent, common_name, names, organizations};
 use quorate_model::certificate::Validity;
 use quorate_model::snapshot::Certificates;
-use quorate_model::{ClusterRef, Instant, Leaf, Span};
+use quorate_model::{Ca, ClusterRef, Instant, Leaf, Span};
 use serde_json::{Value, json};
 
 const DAY: u64 = 86_400;
@@ -63,10 +63,32 @@ fn s03_the_authority_has_no_owner_and_status_records_its_fingerprint() {
     assert_eq!(authority["metadata"]["annotations"][keys::CLUSTER_UID], json!(world.cluster().metadata.uid));
     let leaf: Value = world.get(Kind::Secret, "demo-peer-tls");
     assert_eq!(leaf["metadata"]["ownerReferences"][0]["kind"], "EtcdCluster");
-    let found = seen(&world).authority.unwrap().content.unwrap().fingerprint;
-    assert_eq!(found.as_str().len(), 64);
-    assert_eq!(world.status().certificates.unwrap().authority.as_deref(), Some(found.as_str()));
+    let found = |ca| seen(&world).authorities[&ca].clone().content.unwrap().fingerprint;
+    let (clients, peers) = (found(Ca::Clients), found(Ca::Peers));
+    assert_eq!(clients.as_str().len(), 64);
+    let recorded = world.status().certificates.unwrap();
+    assert_eq!(recorded.authority.as_deref(), Some(clients.as_str()));
+    assert_eq!(recorded.peer_authority.as_deref(), Some(peers.as_str()));
+    assert_eq!(
+        world.status().format_version,
+        Some(5),
+        "an older operator would sign for peers by the other one"
+    );
     assert_eq!(reason(&world), is("True", "CertificatesIssued"));
+}
+
+#[test]
+fn s14_peers_have_an_authority_of_their_own_which_clients_never_see() {
+    let world = with_tls();
+    let (clients, peers) = (pem(&world, "demo-ca", "tls.crt"), pem(&world, "demo-peer-ca", "tls.crt"));
+    assert_ne!(clients, peers);
+    assert_eq!(pem(&world, "demo-peer-tls", "ca.crt"), peers, "at the port of peers it alone is trusted");
+    for secret in ["demo-server-tls", "demo-client-tls", "demo-connection"] {
+        assert_eq!(pem(&world, secret, "ca.crt"), clients, "{secret}");
+    }
+    let secret: Value = world.get(Kind::Secret, "demo-peer-ca");
+    assert!(secret["metadata"]["ownerReferences"].is_null(), "{secret:#}");
+    assert_eq!(secret["metadata"]["annotations"][keys::CLUSTER_UID], json!(world.cluster().metadata.uid));
 }
 
 #[test]
@@ -195,7 +217,7 @@ fn s04_status_reports_the_next_end_and_leaves_do_not_end_together() {
 fn s04_leaves_are_renewed_at_two_thirds_of_their_life_by_the_same_authority() {
     let mut world = with_tls();
     let (cert, key) = (pem(&world, "demo-peer-tls", "tls.crt"), pem(&world, "demo-peer-tls", "tls.key"));
-    let ca = pem(&world, "demo-ca", "tls.crt");
+    let ca = pem(&world, "demo-peer-ca", "tls.crt");
     // A person has added an authority that members are to trust as well.
     let bundle = format!("{ca}{}", another_authority(&world).cert);
     put(&mut world, "demo-peer-tls", "ca.crt", &bundle);
@@ -207,9 +229,12 @@ fn s04_leaves_are_renewed_at_two_thirds_of_their_life_by_the_same_authority() {
     assert_ne!(pem(&world, "demo-peer-tls", "tls.crt"), cert);
     assert_ne!(pem(&world, "demo-peer-tls", "tls.key"), key);
     assert_eq!(pem(&world, "demo-peer-tls", "ca.crt"), bundle, "what members trust does not change");
-    assert_eq!(pem(&world, "demo-ca", "tls.crt"), ca);
+    assert_eq!(pem(&world, "demo-peer-ca", "tls.crt"), ca);
     let peer = seen(&world).leaves[&Leaf::Peer].clone().content.unwrap();
-    assert_eq!(peer.signed_by, Some(seen(&world).authority.unwrap().content.unwrap().fingerprint));
+    assert_eq!(
+        peer.signed_by,
+        Some(seen(&world).authorities[&Ca::Peers].clone().content.unwrap().fingerprint)
+    );
     assert_eq!(reason(&world), is("True", "CertificatesIssued"));
 }
 
@@ -244,7 +269,7 @@ fn s04_an_authority_that_has_ended_is_reported_and_nothing_is_written() {
     world.settle();
     assert_eq!(reason(&world), is("True", "CertificateExpiring"));
     // The leaves of these days end with their authority.
-    let authority = seen(&world).authority.unwrap().content.unwrap();
+    let authority = seen(&world).authorities[&Ca::Clients].clone().content.unwrap();
     assert!(Leaf::ALL.iter().all(|leaf| ends(&world, *leaf) <= authority.validity.not_after));
     world.now = authority.validity.not_after + Span::seconds(1);
     while world.pass() {}

@@ -238,7 +238,7 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             Waiting::SafePoint("the edit is committed once learner demo-3 is a voter".to_owned())
         }
         Waiting::SafePoint(_) => {
-            Waiting::StatusFromNewerVersion("status.formatVersion is 5, and this operator knows 4".to_owned())
+            Waiting::StatusFromNewerVersion("status.formatVersion is 6, and this operator knows 5".to_owned())
         }
         Waiting::StatusFromNewerVersion(_) => Waiting::CrdTooOld(vec![
             "status.incarnation".to_owned(),
@@ -569,7 +569,7 @@ fn situations() -> Vec<World> {
                 .edit(Kind::Cluster, "demo", |cluster| cluster["status"]["members"][0]["id"] = json!("dead"));
         }),
         running(&|world| {
-            world.edit(Kind::Cluster, "demo", |cluster| cluster["status"]["formatVersion"] = json!(5));
+            world.edit(Kind::Cluster, "demo", |cluster| cluster["status"]["formatVersion"] = json!(6));
         }),
         running(&|world| {
             world.edit(Kind::Cluster, "demo", |cluster| {

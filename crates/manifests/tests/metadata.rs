@@ -143,7 +143,7 @@ fn s13_what_has_no_owner_is_no_part_of_an_application_of_that_name_and_no_tool_p
             without_owner.push(name);
         }
     }
-    assert_eq!(without_owner, ["demo-0", "demo-1", "demo-2", "demo-ca"]);
+    assert_eq!(without_owner, ["demo-0", "demo-1", "demo-2", "demo-ca", "demo-peer-ca"]);
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn world_with(newer: impl FnOnce(&mut Value)) -> World {
 }
 
 fn newer_format(status: &mut Value) {
-    status["formatVersion"] = json!(5);
+    status["formatVersion"] = json!(quorate_api::status::FORMAT_VERSION + 1);
     status["phase"] = json!("Meditating");
     status["unheardOf"] = json!({ "a": 1 });
     status["members"][1]["unheardOf"] = json!("b");

@@ -226,8 +226,8 @@ fn h20_volumes_carry_no_owner_reference_and_everything_else_does() {
     let world = running(&rich());
     for (kind, name) in world.objects.keys().filter(|(kind, _)| *kind != Kind::Cluster) {
         let owners = &created(&world, *kind, name)["metadata"]["ownerReferences"];
-        // The certificate authority is data, too.
-        let is_data = *kind == Kind::Volume || name == "demo-ca";
+        // The certificate authorities are data, too.
+        let is_data = *kind == Kind::Volume || ["demo-ca", "demo-peer-ca"].contains(&name.as_str());
         assert_eq!(owners.is_null(), is_data, "{name}");
         if !is_data {
             assert_eq!((&owners[0]["uid"], &owners[0]["controller"]), (&json!("u-1"), &json!(true)));

@@ -90,9 +90,10 @@ fn s14_a_leaf_that_members_would_take_for_another_is_reported_and_issued_anew_at
     assert_eq!(world.condition("TLSReady").1, "CertificatesIssued");
 }
 
-/// A valid leaf of the cluster's own authority with this common name.
+/// A valid leaf of the authority of its port with this common name.
 fn certificate(world: &World, leaf: Leaf, common_name: &str) -> String {
-    let authority: k8s_openapi::api::core::v1::Secret = world.get(Kind::Secret, "demo-ca");
+    let authority: k8s_openapi::api::core::v1::Secret =
+        world.get(Kind::Secret, if leaf == Leaf::Peer { "demo-peer-ca" } else { "demo-ca" });
     let entries = authority.data.unwrap();
     let text = |key: &str| String::from_utf8(entries[key].0.clone()).unwrap();
     let content = LeafContent {

@@ -187,7 +187,7 @@ fn record() -> impl Strategy<Value = Record> {
     let abandoned = prop::option::of(prop::sample::select(abandoned.to_vec()));
     let members = prop::collection::btree_map(text().prop_map(MemberName::new), member(), 0..4);
     let token = (prop::option::of(text()), prop::option::of(text()), any::<bool>());
-    let authority = prop::option::of(text());
+    let authority = (prop::option::of(text()), prop::option::of(text()));
     (
         1..9_u32,
         (token, authority),
@@ -232,7 +232,8 @@ fn record() -> impl Strategy<Value = Record> {
                     adopted_by: token.1.map(ClusterUid::new),
                     taken_back: hibernating,
                     cluster_id: id.map(ClusterId),
-                    authority: authority.map(Fingerprint::new),
+                    authority: authority.0.map(Fingerprint::new),
+                    peer_authority: authority.1.map(Fingerprint::new),
                     abandoned,
                     hibernating,
                     next_ordinal: Ordinal(next),

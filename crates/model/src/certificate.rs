@@ -8,6 +8,15 @@ use crate::time::{Instant, Span};
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(String);
 
+/// The certificate authorities of a cluster. Who may be given the key of one must never get that of the other: a peer may write the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Ca {
+    /// Signs for the port of clients: the leaf of servers and that of clients. In a cluster of an earlier release also that of peers.
+    Clients,
+    /// Signs for the port of peers alone.
+    Peers,
+}
+
 /// The leaf certificates of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Leaf {
@@ -40,9 +49,30 @@ impl Fingerprint {
     }
 }
 
+impl Ca {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Clients, Self::Peers];
+
+    /// In messages: the certificate authority of these.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Clients => "clients",
+            Self::Peers => "peers",
+        }
+    }
+}
+
 impl Leaf {
     /// Every leaf.
     pub const ALL: [Self; 3] = [Self::Server, Self::Peer, Self::Client];
+
+    /// The authority of the port that it is for.
+    pub fn ca(self) -> Ca {
+        match self {
+            Self::Server | Self::Client => Ca::Clients,
+            Self::Peer => Ca::Peers,
+        }
+    }
 
     /// Its name in the names of Secrets, and in messages.
     pub fn as_str(self) -> &'static str {
@@ -91,6 +121,12 @@ impl fmt::Display for Fingerprint {
 impl fmt::Debug for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for Ca {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

@@ -46,7 +46,7 @@ pub mod target;
 pub mod time;
 pub mod version;
 
-pub use certificate::{Fingerprint, Leaf};
+pub use certificate::{Ca, Fingerprint, Leaf};
 pub use crash_point::CrashPoint;
 pub use effect::{Effect, EtcdCall, KubeEffect, Plan, Protocol, Step, Waiting};
 pub use guard::GuardVerdict;

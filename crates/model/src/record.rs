@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::adoption::Earlier;
-use crate::certificate::Fingerprint;
+use crate::certificate::{Ca, Fingerprint};
 use crate::ids::{ClusterId, MemberId};
 use crate::incarnation::{Incarnation, NextIncarnation};
 use crate::names::{ClusterUid, MemberName, Ordinal, Token, Uid};
@@ -38,8 +38,10 @@ pub struct Record {
     /// A member of this attempt had a leader: clients that know its name may have written to it. Then the attempt is not given
     /// up. Once the cluster id is recorded, this says nothing more.
     pub had_leader: bool,
-    /// The authority that signs the leaves. Recorded before the first leaf is signed, and never changed (R19).
+    /// The authority of clients, which signs their leaves. Recorded before the first leaf is signed (R19).
     pub authority: Option<Fingerprint>,
+    /// The authority of peers; `None` where that of clients signs for them, too, as in clusters of earlier releases.
+    pub peer_authority: Option<Fingerprint>,
     /// What the members of the bootstrap began, or begin, with; `None`: with nothing. Recorded at B1 and kept from attempt to attempt.
     pub restore: Option<Restore>,
     /// The attempt was given up: its Pods and volumes are being cleared away.
@@ -205,6 +207,22 @@ impl Record {
     /// Whether the cluster id is recorded.
     pub fn is_bootstrapped(&self) -> bool {
         self.cluster_id.is_some()
+    }
+
+    /// The authority that is recorded for a port.
+    pub fn authority_of(&self, ca: Ca) -> Option<&Fingerprint> {
+        match ca {
+            Ca::Clients => self.authority.as_ref(),
+            Ca::Peers => self.peer_authority.as_ref(),
+        }
+    }
+
+    /// Records the authority of a port.
+    pub fn record_authority(&mut self, ca: Ca, fingerprint: Fingerprint) {
+        match ca {
+            Ca::Clients => self.authority = Some(fingerprint),
+            Ca::Peers => self.peer_authority = Some(fingerprint),
+        }
     }
 
     /// Whether members keep their data in memory, by the committed target: they are gone with the Pod.

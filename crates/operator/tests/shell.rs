@@ -19,7 +19,7 @@ async fn a_new_cluster_gets_names_certificates_volumes_and_pods_each_created_onc
     until_pods(&world, &PODS).await?;
 
     assert_eq!(world.names::<PersistentVolumeClaim>().await?, PODS);
-    let secrets = ["demo-ca", "demo-client-tls", "demo-peer-tls", "demo-server-tls"];
+    let secrets = ["demo-ca", "demo-client-tls", "demo-peer-ca", "demo-peer-tls", "demo-server-tls"];
     assert_eq!(world.names::<Secret>().await?, secrets);
     assert_eq!(
         world.names::<Service>().await?,

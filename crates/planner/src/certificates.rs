@@ -1,31 +1,41 @@
-//! Certificates: one authority for the life of a cluster, and leaves that it signs.
+//! Certificates: authorities for the life of a cluster, one for clients and one for peers, and leaves that they sign.
 //!
-//! B2 create the authority; I1 record its fingerprint; I2 create the leaves; I3 renew each leaf in place; I4 keep the Secret
-//! of the authority beyond its owner. etcd reads its leaf at every handshake, so nothing restarts.
+//! B2 create the authorities; I1 record their fingerprints; I2 create the leaves; I3 renew each leaf in place; I4 keep the Secrets
+//! of the authorities beyond their owner. etcd reads its leaf at every handshake, so nothing restarts.
 
 use quorate_model::snapshot::{Authority, AuthoritySecret, Certificates, LeafSecret, Signing};
-use quorate_model::{Effect, KubeEffect, Leaf, Step, Waiting};
+use quorate_model::{Ca, Effect, KubeEffect, Leaf, Step, Waiting};
 
 use crate::draft::{Draft, Progress};
 
 /// Done when every leaf exists, so that Pods can mount them.
 pub(crate) fn provide(draft: &mut Draft<'_>) -> Progress {
     let Some(seen) = draft.seen.certificates.as_ref() else { return Progress::Done };
-    match draft.seen.signing(seen, &draft.record) {
-        Signing::ToCreate => {
-            draft.propose(Effect::kube(Step::B2, KubeEffect::CreateAuthority));
+    // Both are recorded before the first leaf is signed: a leaf beside an authority of peers that is not recorded would be taken for that
+    // of an earlier release.
+    let mut all_known = true;
+    for ca in Ca::ALL {
+        if draft.seen.signs_for(seen, &draft.record, ca) != ca {
+            continue;
         }
-        Signing::With(secret, authority) => {
-            record(draft, authority);
-            keep(draft, secret);
-            sign(draft, seen, authority);
+        match draft.seen.signing(seen, &draft.record, ca) {
+            Signing::ToCreate => {
+                draft.propose(Effect::kube(Step::B2, KubeEffect::CreateAuthority { ca }));
+                all_known = false;
+            }
+            Signing::With(secret, authority) => {
+                record(draft, ca, authority);
+                keep(draft, ca, secret);
+            }
+            // Where every leaf exists, nothing waits for it: the members serve on, and TLSReady reports it.
+            Signing::Lost(loss) if !seen.are_complete() => {
+                draft.wait(Waiting::AuthorityLost { secret: seen.authority_name(ca), loss });
+            }
+            Signing::Lost(_) => {}
         }
-        // Where every leaf exists, nothing waits for it: the members serve on, and TLSReady reports it.
-        Signing::Lost(loss) if !seen.are_complete() => {
-            let secret = seen.authority_name.clone();
-            draft.wait(Waiting::AuthorityLost { secret, loss });
-        }
-        Signing::Lost(_) => {}
+    }
+    if all_known {
+        sign(draft, seen);
     }
     if seen.are_complete() { Progress::Done } else { Progress::Pending }
 }
@@ -35,11 +45,13 @@ pub(crate) fn renew(draft: &mut Draft<'_>) {
     let Some(seen) = draft.seen.certificates.as_ref().filter(|_| draft.record.authority.is_some()) else {
         return;
     };
-    let Signing::With(_, authority) = draft.seen.signing(seen, &draft.record) else { return };
-    if authority.validity.has_ended(draft.now) {
-        return;
-    }
     for (leaf, secret) in &seen.leaves {
+        let Signing::With(_, authority) = draft.seen.signing(seen, &draft.record, leaf.ca()) else {
+            continue;
+        };
+        if authority.validity.has_ended(draft.now) {
+            continue;
+        }
         // A newer operator may have issued it for other names, which is not put right here.
         if secret.why_unusable(authority, draft.now).is_none() && secret.is_due(authority, draft.now) {
             propose_renewal(draft, *leaf, secret, authority);
@@ -48,9 +60,10 @@ pub(crate) fn renew(draft: &mut Draft<'_>) {
 }
 
 /// I4, for the Secret of an earlier release or of an adopted cluster.
-pub(crate) fn keep(draft: &mut Draft<'_>, seen: &AuthoritySecret) {
+pub(crate) fn keep(draft: &mut Draft<'_>, ca: Ca, seen: &AuthoritySecret) {
     if seen.owned || seen.incarnation.as_ref() != Some(&draft.seen.uid) {
         let keep = KubeEffect::KeepAuthority {
+            ca,
             secret: seen.uid.clone(),
             resource_version: seen.resource_version.clone(),
         };
@@ -59,26 +72,31 @@ pub(crate) fn keep(draft: &mut Draft<'_>, seen: &AuthoritySecret) {
 }
 
 /// I1. Before any leaf is signed (R3).
-fn record(draft: &mut Draft<'_>, authority: &Authority) {
-    if draft.record.authority.is_none() {
+fn record(draft: &mut Draft<'_>, ca: Ca, authority: &Authority) {
+    if draft.record.authority_of(ca).is_none() {
         let fingerprint = authority.fingerprint.clone();
-        draft.write_record(Step::I1, |record| record.authority = Some(fingerprint));
+        draft.write_record(Step::I1, |record| record.record_authority(ca, fingerprint));
     }
 }
 
 /// I2, I3.
-fn sign(draft: &mut Draft<'_>, seen: &Certificates, authority: &Authority) {
-    if authority.validity.has_ended(draft.now) {
-        if !seen.are_complete() {
-            draft.wait(Waiting::AuthorityEnded(seen.authority_name.clone()));
-        }
-        return;
-    }
-    let by = &authority.fingerprint;
+fn sign(draft: &mut Draft<'_>, seen: &Certificates) {
     for leaf in Leaf::ALL {
-        match seen.leaves.get(&leaf) {
+        let Signing::With(_, authority) = draft.seen.signing(seen, &draft.record, leaf.ca()) else {
+            continue;
+        };
+        let present = seen.leaves.get(&leaf);
+        if authority.validity.has_ended(draft.now) {
+            if present.is_none() {
+                let ca = draft.seen.signs_for(seen, &draft.record, leaf.ca());
+                draft.wait(Waiting::AuthorityEnded(seen.authority_name(ca)));
+            }
+            continue;
+        }
+        let by = authority.fingerprint.clone();
+        match present {
             None => {
-                draft.propose(Effect::kube(Step::I2, KubeEffect::IssueLeaf { leaf, by: by.clone() }));
+                draft.propose(Effect::kube(Step::I2, KubeEffect::IssueLeaf { leaf, by }));
             }
             Some(secret) if secret.is_due(authority, draft.now) => {
                 propose_renewal(draft, leaf, secret, authority);

@@ -3,7 +3,7 @@
 //! has none: it stays with the volumes, or is deleted after them (D2).
 
 use quorate_model::snapshot::Volume;
-use quorate_model::{Effect, KubeEffect, MemberName, Step};
+use quorate_model::{Ca, Effect, KubeEffect, MemberName, Step};
 
 use crate::backup;
 use crate::bootstrap;
@@ -22,7 +22,7 @@ pub(crate) fn finalize(draft: &mut Draft<'_>) -> Flow {
     if backup::before_the_end(draft).is_done()
         && delete_pods(draft).is_done()
         && delete_volumes(draft).is_done()
-        && keep_or_delete_authority(draft).is_done()
+        && for_all(&Ca::ALL, |ca| keep_or_delete_authority(draft, *ca)).is_done()
     {
         draft.propose(Effect::kube(Step::D3, KubeEffect::RemoveFinalizer));
     }
@@ -47,20 +47,21 @@ fn delete_volumes(draft: &mut Draft<'_>) -> Progress {
     for_all(&volumes, |member| draft.delete_volume(Step::D2, member))
 }
 
-/// D2. The authority is kept with data, and deleted without.
-fn keep_or_delete_authority(draft: &mut Draft<'_>) -> Progress {
-    let seen = draft.seen.certificates.as_ref().and_then(|seen| seen.authority.as_ref());
+/// D2. An authority is kept with data, and deleted without.
+fn keep_or_delete_authority(draft: &mut Draft<'_>, ca: Ca) -> Progress {
+    let seen = draft.seen.certificates.as_ref().and_then(|seen| seen.authorities.get(&ca));
     let Some(secret) = seen.filter(|secret| secret.incarnation.as_ref() == Some(&draft.seen.uid)) else {
         return Progress::Done;
     };
     if draft.seen.volumes.is_empty() {
         let delete = KubeEffect::DeleteAuthority {
+            ca,
             secret: secret.uid.clone(),
             resource_version: secret.resource_version.clone(),
         };
         draft.propose(Effect::kube(Step::D2, delete));
         return Progress::Pending;
     }
-    certificates::keep(draft, secret);
+    certificates::keep(draft, ca, secret);
     if secret.owned { Progress::Pending } else { Progress::Done }
 }

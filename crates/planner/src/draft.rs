@@ -59,10 +59,10 @@ impl From<Progress> for Flow {
 }
 
 /// Acts on every member, also after one that is pending. Done when all are.
-pub(crate) fn for_all(members: &[MemberName], mut act: impl FnMut(&MemberName) -> Progress) -> Progress {
+pub(crate) fn for_all<T>(items: &[T], mut act: impl FnMut(&T) -> Progress) -> Progress {
     let mut all = Progress::Done;
-    for member in members {
-        if act(member) == Progress::Pending {
+    for item in items {
+        if act(item) == Progress::Pending {
             all = Progress::Pending;
         }
     }

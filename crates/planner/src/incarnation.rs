@@ -36,8 +36,9 @@ fn record(draft: &mut Draft<'_>) {
             token: before.token,
             adopted_by: before.adopted_by,
             taken_back: false,
-            // The authority signs for the life of the EtcdCluster (R19).
+            // The authorities sign for the life of the EtcdCluster (R19).
             authority: before.authority,
+            peer_authority: before.peer_authority,
             // B1 commits the spec. Until then a spec that cannot be carried out is replaced by what was committed.
             target: before.target,
             restore: Some(restore),

@@ -94,12 +94,12 @@ fn may_write(scene: &Scene<'_>, write: &KubeEffect) -> Judged {
         | KubeEffect::ApplyMetadata { .. }
         | KubeEffect::CreateBackup { .. }
         | KubeEffect::DeleteBudget { .. } => Ok(()),
-        KubeEffect::CreateAuthority => certificates::may_create_authority(scene),
-        KubeEffect::KeepAuthority { secret, resource_version } => {
-            certificates::may_keep_authority(scene, secret, resource_version)
+        KubeEffect::CreateAuthority { ca } => certificates::may_create_authority(scene, *ca),
+        KubeEffect::KeepAuthority { ca, secret, resource_version } => {
+            certificates::may_keep_authority(scene, *ca, secret, resource_version)
         }
-        KubeEffect::DeleteAuthority { secret, resource_version } => {
-            certificates::may_delete_authority(scene, secret, resource_version)
+        KubeEffect::DeleteAuthority { ca, secret, resource_version } => {
+            certificates::may_delete_authority(scene, *ca, secret, resource_version)
         }
         KubeEffect::IssueLeaf { leaf, by } => certificates::may_issue(scene, *leaf, by),
         KubeEffect::RenewLeaf { leaf, by, secret, resource_version } => {

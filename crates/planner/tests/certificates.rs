@@ -1,4 +1,4 @@
-//! Certificates: one authority for the life of a cluster, leaves that are renewed in place.
+//! Certificates: one authority for clients and one for peers, for the life of a cluster; leaves that are renewed in place.
 
 use crate::world::certificates::{DAY, authority, none};
 use crate::world::{World, name};
@@ -7,7 +7,7 @@ use quorate_model::effect::Unsafe;
 use quorate_model::snapshot::AuthorityLoss;
 use quorate_model::target::Retention;
 use quorate_model::{
-    ClockDifference, Effect, Fingerprint, Instant, KubeEffect, Leaf, Plan, Snapshot, Span, Step, Waiting,
+    Ca, ClockDifference, Effect, Fingerprint, Instant, KubeEffect, Leaf, Plan, Snapshot, Span, Step, Waiting,
 };
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, permits};
@@ -15,7 +15,7 @@ use quorate_planner::safety::{Scene, permits};
 fn secrets(plan: &Plan) -> Vec<String> {
     let of_secrets = |effect: &&Effect| match effect.as_kube() {
         Some(
-            KubeEffect::CreateAuthority
+            KubeEffect::CreateAuthority { .. }
             | KubeEffect::KeepAuthority { .. }
             | KubeEffect::DeleteAuthority { .. }
             | KubeEffect::IssueLeaf { .. }
@@ -51,12 +51,20 @@ fn age(world: &mut World, leaf: Leaf, days: u64) {
 fn s03_the_authority_is_recorded_before_it_signs_and_pods_follow_the_leaves() {
     let mut world = World::new(1);
     let first = world.plan();
-    assert_eq!(secrets(&first), ["B2 create the certificate authority"]);
+    let both =
+        ["B2 create the certificate authority of clients", "B2 create the certificate authority of peers"];
+    assert_eq!(secrets(&first), both);
     world.carry_out(first);
     let second = world.plan();
     assert!(second.recorded_steps.contains(&Step::I1));
     assert_eq!(second.record.authority, Some(ca("ca-1")));
-    assert_eq!(secrets(&second).len(), 3, "{second:?}");
+    assert_eq!(second.record.peer_authority, Some(ca("peer-ca-1")));
+    let leaves = [
+        "I2 issue the server certificate, signed by ca-1",
+        "I2 issue the peer certificate, signed by peer-ca-1",
+        "I2 issue the client certificate, signed by ca-1",
+    ];
+    assert_eq!(secrets(&second), leaves);
     assert!(!second.effects.iter().any(|effect| effect.step() == Step::B4), "no Pod without its Secrets");
     world.carry_out(second);
     assert!(world.plan().effects.iter().any(|effect| effect.step() == Step::B4));
@@ -65,12 +73,12 @@ fn s03_the_authority_is_recorded_before_it_signs_and_pods_follow_the_leaves() {
 #[test]
 fn s03_no_second_authority_is_created_once_one_is_recorded_or_leaves_exist() {
     let mut world = World::running(3);
-    certificates(&mut world.seen).authority = None;
+    certificates(&mut world.seen).authorities.remove(&Ca::Clients);
     let plan = world.plan();
     assert!(plan.effects.is_empty() && plan.waiting.is_empty(), "the cluster serves on: {plan:?}");
 
     // A lost leaf cannot be issued: that is what the plan waits for.
-    certificates(&mut world.seen).leaves.remove(&Leaf::Peer);
+    certificates(&mut world.seen).leaves.remove(&Leaf::Server);
     let plan = world.plan();
     let recorded = AuthorityLoss::Missing(Some(ca("ca-1")));
     assert!(secrets(&plan).is_empty());
@@ -81,21 +89,22 @@ fn s03_no_second_authority_is_created_once_one_is_recorded_or_leaves_exist() {
     let plan = world.plan();
     assert!(secrets(&plan).is_empty());
     certificates(&mut world.seen).leaves.clear();
-    assert!(secrets(&world.plan()).is_empty(), "its Pods may trust another one");
+    let of_peers = ["I2 issue the peer certificate, signed by peer-ca-1"];
+    assert_eq!(secrets(&world.plan()), of_peers, "its Pods may trust another one of clients");
 }
 
 #[test]
 fn s03_another_authority_in_the_secret_signs_nothing_until_the_recorded_one_is_back() {
     let mut world = World::running(3);
-    let own = certificates(&mut world.seen).authority.clone();
+    let own = certificates(&mut world.seen).authorities.clone();
     let other = authority(&world.seen, "ca-of-somebody", world.now);
-    certificates(&mut world.seen).authority = Some(other);
-    age(&mut world, Leaf::Peer, 300);
+    certificates(&mut world.seen).authorities.insert(Ca::Clients, other);
+    age(&mut world, Leaf::Server, 300);
     assert!(secrets(&world.plan()).is_empty(), "not renewed by another authority");
     assert_eq!(world.plan().record.authority, Some(ca("ca-1")));
 
-    certificates(&mut world.seen).authority = own;
-    assert_eq!(secrets(&world.plan()), ["I3 renew the peer certificate, signed by ca-1"]);
+    certificates(&mut world.seen).authorities = own;
+    assert_eq!(secrets(&world.plan()), ["I3 renew the server certificate, signed by ca-1"]);
 }
 
 #[test]
@@ -105,7 +114,7 @@ fn s03_after_status_was_lost_the_authority_is_recorded_again_only_if_it_signed_e
     assert_eq!(world.plan().record.authority, Some(ca("ca-1")));
 
     let other = authority(&world.seen, "ca-of-somebody", world.now);
-    certificates(&mut world.seen).authority = Some(other);
+    certificates(&mut world.seen).authorities.insert(Ca::Clients, other);
     let plan = world.plan();
     assert_eq!(plan.record.authority, None);
     assert!(secrets(&plan).is_empty());
@@ -116,15 +125,18 @@ fn s03_adopted_data_bring_their_authority_and_without_one_a_new_one_is_created_b
     for brings_it in [true, false] {
         let mut world = World::running(1);
         let id = world.cluster_id;
-        let own = certificates(&mut world.seen).authority.clone();
+        let own = certificates(&mut world.seen).authorities.clone();
         world.recreate("uid-2");
         world.seen.certificates = Some(none());
-        certificates(&mut world.seen).authority = own.filter(|_| brings_it);
+        if brings_it {
+            certificates(&mut world.seen).authorities = own;
+        }
         world.seen.adopt = id;
         let story = world.settle();
-        assert_eq!(story.contains("create the certificate authority"), !brings_it, "{story}");
+        assert_eq!(story.contains("create the certificate authority of peers"), !brings_it, "{story}");
         assert_eq!(story.contains("I4 keep the Secret"), brings_it, "{story}");
         assert_eq!(world.seen.record.authority, Some(ca("ca-1")));
+        assert_eq!(world.seen.record.peer_authority, Some(ca("peer-ca-1")));
         assert!(world.seen.pods.contains_key(&name("demo-0")), "{story}");
     }
 }
@@ -135,12 +147,12 @@ fn s03_the_authority_stays_with_retained_volumes_and_goes_with_deleted_ones() {
         let mut world = World::running(1);
         world.seen.desired.storage.when_deleted = policy;
         // As an earlier release created it.
-        certificates(&mut world.seen).authority.as_mut().unwrap().owned = true;
+        certificates(&mut world.seen).authorities.get_mut(&Ca::Clients).unwrap().owned = true;
         world.seen.deleting = true;
         let story = world.settle();
-        let left = certificates(&mut world.seen).authority.clone();
-        assert_eq!(left.is_some(), stays, "{story}");
-        assert!(left.is_none_or(|secret| !secret.owned), "it would be deleted with its owner: {story}");
+        let left = certificates(&mut world.seen).authorities.clone();
+        assert_eq!(left.len(), if stays { 2 } else { 0 }, "{story}");
+        assert!(left.values().all(|secret| !secret.owned), "it would be deleted with its owner: {story}");
         assert!(!world.seen.finalizer, "{story}");
     }
 }
@@ -151,7 +163,7 @@ fn s04_each_leaf_is_renewed_at_two_thirds_of_its_life_also_without_quorum_and_at
     age(&mut world, Leaf::Peer, 239);
     assert!(secrets(&world.plan()).is_empty(), "not before");
     age(&mut world, Leaf::Peer, 1);
-    let renewal = ["I3 renew the peer certificate, signed by ca-1"];
+    let renewal = ["I3 renew the peer certificate, signed by peer-ca-1"];
     assert_eq!(secrets(&world.plan()), renewal);
 
     world.silent = ["demo-0", "demo-1", "demo-2"].map(name).into();
@@ -192,8 +204,9 @@ fn s04_a_leaf_is_not_renewed_beyond_its_authority_and_an_ended_authority_signs_n
         let content = certificates(&mut world.seen).leaves.get_mut(&leaf).unwrap().content.as_mut().unwrap();
         content.validity.not_after = ends;
     }
-    let authority = certificates(&mut world.seen).authority.as_mut().unwrap();
-    authority.content.as_mut().unwrap().validity.not_after = ends;
+    for authority in certificates(&mut world.seen).authorities.values_mut() {
+        authority.content.as_mut().unwrap().validity.not_after = ends;
+    }
     assert!(secrets(&world.plan()).is_empty(), "a new leaf would end at the same time");
 
     world.now = now + Span::seconds(6 * DAY);
@@ -207,10 +220,11 @@ fn s04_a_leaf_is_not_renewed_beyond_its_authority_and_an_ended_authority_signs_n
 #[test]
 fn r19_only_the_recorded_authority_signs_and_no_other_is_created() {
     let mut world = World::running(1);
-    let issue = |by: &str| KubeEffect::IssueLeaf { leaf: Leaf::Peer, by: ca(by) };
+    let issue = |by: &str| KubeEffect::IssueLeaf { leaf: Leaf::Client, by: ca(by) };
+    let create = KubeEffect::CreateAuthority { ca: Ca::Clients };
     let other = Err(Unsafe::AnotherAuthority);
     assert_eq!(verdict(&world, issue("ca-1")), other, "the leaf exists");
-    let lost = certificates(&mut world.seen).leaves.remove(&Leaf::Peer).unwrap();
+    let lost = certificates(&mut world.seen).leaves.remove(&Leaf::Client).unwrap();
     assert_eq!(verdict(&world, issue("ca-1")), Ok(()));
     assert_eq!(verdict(&world, issue("ca-2")), other);
 
@@ -225,22 +239,23 @@ fn r19_only_the_recorded_authority_signs_and_no_other_is_created() {
 
     world.seen.record.authority = None;
     assert_eq!(verdict(&world, issue("ca-1")), other, "not recorded");
-    certificates(&mut world.seen).authority = None;
-    assert_eq!(verdict(&world, KubeEffect::CreateAuthority), other, "leaves exist");
+    certificates(&mut world.seen).authorities.remove(&Ca::Clients);
+    assert_eq!(verdict(&world, create.clone()), other, "leaves exist");
     certificates(&mut world.seen).leaves.clear();
-    assert_eq!(verdict(&world, KubeEffect::CreateAuthority), other, "a Pod exists");
+    assert_eq!(verdict(&world, create.clone()), other, "a Pod exists");
     world.seen.pods.clear();
-    assert_eq!(verdict(&world, KubeEffect::CreateAuthority), Ok(()));
+    assert_eq!(verdict(&world, create.clone()), Ok(()));
     world.seen.record.authority = Some(ca("ca-1"));
-    assert_eq!(verdict(&world, KubeEffect::CreateAuthority), other, "one is recorded");
-    certificates(&mut world.seen).leaves.insert(Leaf::Peer, lost);
+    assert_eq!(verdict(&world, create.clone()), other, "one is recorded");
+    certificates(&mut world.seen).leaves.insert(Leaf::Client, lost);
 }
 
 #[test]
 fn r19_the_authority_is_deleted_only_with_the_cluster_and_its_data() {
     let mut world = World::running(1);
-    let secret = certificates(&mut world.seen).authority.clone().unwrap();
+    let secret = certificates(&mut world.seen).authorities[&Ca::Peers].clone();
     let delete = |version: &str| KubeEffect::DeleteAuthority {
+        ca: Ca::Peers,
         secret: secret.uid.clone(),
         resource_version: version.to_owned(),
     };
@@ -251,7 +266,7 @@ fn r19_the_authority_is_deleted_only_with_the_cluster_and_its_data() {
     assert_eq!(verdict(&world, delete("0")), Err(Unsafe::AnotherAuthority), "it has changed since");
     world.seen.volumes.clear();
     assert_eq!(verdict(&world, delete("1")), Ok(()));
-    certificates(&mut world.seen).authority.as_mut().unwrap().incarnation = None;
+    certificates(&mut world.seen).authorities.get_mut(&Ca::Peers).unwrap().incarnation = None;
     assert_eq!(verdict(&world, delete("1")), Err(Unsafe::AnotherAuthority), "that of another cluster");
 }
 
@@ -278,7 +293,7 @@ fn m08_nothing_is_signed_while_the_clock_differs_and_what_is_due_is_signed_when_
     assert_eq!(plan.waiting.first(), Some(&Waiting::ClockDiffers(differs)));
     let renew = KubeEffect::RenewLeaf {
         leaf: Leaf::Peer,
-        by: ca("ca-1"),
+        by: ca("peer-ca-1"),
         secret: quorate_model::Uid::new("secret of peer"),
         resource_version: "1".to_owned(),
     };
@@ -295,14 +310,14 @@ fn m08_nothing_is_signed_while_the_clock_differs_and_what_is_due_is_signed_when_
 #[test]
 fn m21_leaves_are_renewed_and_the_budget_is_kept_up_after_the_operator_was_rolled_back() {
     let mut world = World::running(3);
-    world.seen.newer_status = Some("status.formatVersion is 5, and this operator knows 4".to_owned());
+    world.seen.newer_status = Some("status.formatVersion is 6, and this operator knows 5".to_owned());
     age(&mut world, Leaf::Peer, 300);
     let lacking =
         certificates(&mut world.seen).leaves.get_mut(&Leaf::Client).unwrap().content.as_mut().unwrap();
     lacking.lacks.push("a name that the newer operator does not give".to_owned());
     world.seen.budget = None;
     let plan = world.plan();
-    assert_eq!(secrets(&plan), ["I3 renew the peer certificate, signed by ca-1"], "{:?}", plan.effects);
+    assert_eq!(secrets(&plan), ["I3 renew the peer certificate, signed by peer-ca-1"], "{:?}", plan.effects);
     let applies = |plan: &Plan| {
         let mut effects = plan.effects.iter().filter_map(Effect::as_kube);
         effects.any(|effect| *effect == KubeEffect::ApplyBudget { min_available: 2 })
@@ -317,4 +332,87 @@ fn m21_leaves_are_renewed_and_the_budget_is_kept_up_after_the_operator_was_rolle
     assert!(secrets(&world.plan()).is_empty(), "which authority signs is not known");
     world.seen.paused = true;
     assert!(world.plan().effects.is_empty());
+}
+
+/// A cluster that an earlier release created: the authority of clients signed every leaf.
+fn of_an_earlier_release(size: usize) -> World {
+    let mut world = World::running(size);
+    world.seen.record.peer_authority = None;
+    let now = world.now;
+    let seen = certificates(&mut world.seen);
+    seen.authorities.remove(&Ca::Peers);
+    seen.leaves.insert(Leaf::Peer, crate::world::certificates::leaf(Leaf::Peer, &ca("ca-1"), 1, now));
+    world
+}
+
+#[test]
+fn s14_in_a_cluster_of_an_earlier_release_the_authority_of_clients_goes_on_signing_for_peers() {
+    let mut world = of_an_earlier_release(3);
+    assert!(secrets(&world.plan()).is_empty() && world.plan().recorded_steps.is_empty());
+    age(&mut world, Leaf::Peer, 300);
+    assert_eq!(secrets(&world.plan()), ["I3 renew the peer certificate, signed by ca-1"]);
+    let create = KubeEffect::CreateAuthority { ca: Ca::Peers };
+    assert_eq!(verdict(&world, create), Err(Unsafe::AnotherAuthority), "members would refuse each other");
+
+    // A Secret of that name that nobody trusts yet decides nothing.
+    let stray = authority(&world.seen, "peer-ca-1", world.now);
+    certificates(&mut world.seen).authorities.insert(Ca::Peers, stray);
+    assert_eq!(secrets(&world.plan()), ["I3 renew the peer certificate, signed by ca-1"]);
+    let by_stray = KubeEffect::RenewLeaf {
+        leaf: Leaf::Peer,
+        by: ca("peer-ca-1"),
+        secret: quorate_model::Uid::new("secret of peer"),
+        resource_version: "1".to_owned(),
+    };
+    assert_eq!(verdict(&world, by_stray), Err(Unsafe::AnotherAuthority));
+
+    // Where its leaf is gone besides, nobody knows which one the members trust.
+    certificates(&mut world.seen).leaves.remove(&Leaf::Peer);
+    assert!(secrets(&world.plan()).is_empty());
+
+    // Its status was lost: the leaf says it.
+    let mut world = of_an_earlier_release(3);
+    world.seen.record.authority = None;
+    let plan = world.plan();
+    assert_eq!((plan.record.authority, plan.record.peer_authority), (Some(ca("ca-1")), None));
+}
+
+#[test]
+fn s14_after_status_was_lost_the_leaf_of_peers_says_which_authority_is_theirs() {
+    let mut world = World::running(3);
+    (world.seen.record.authority, world.seen.record.peer_authority) = (None, None);
+    let plan = world.plan();
+    assert_eq!(plan.record.authority, Some(ca("ca-1")));
+    assert_eq!(plan.record.peer_authority, Some(ca("peer-ca-1")));
+
+    // Without the authority of peers, theirs is not signed by that of clients, also where only this part of the record was lost.
+    certificates(&mut world.seen).authorities.remove(&Ca::Peers);
+    age_all(&mut world, 300);
+    for recorded in [None, Some(ca("ca-1"))] {
+        world.seen.record.authority = recorded;
+        let plan = world.plan();
+        assert!(!secrets(&plan).iter().any(|act| act.contains("peer")), "{:?}", secrets(&plan));
+    }
+}
+
+fn age_all(world: &mut World, days: u64) {
+    for leaf in Leaf::ALL {
+        if certificates(&mut world.seen).leaves[&leaf].content.is_ok() {
+            age(world, leaf, days);
+        }
+    }
+}
+
+#[test]
+fn s14_no_leaf_is_signed_before_both_authorities_are_recorded() {
+    let mut world = World::new(3);
+    let first = world.plan();
+    world.carry_out(first);
+    // The create of one of them was lost.
+    certificates(&mut world.seen).authorities.remove(&Ca::Peers);
+    let plan = world.plan();
+    assert_eq!(secrets(&plan), ["B2 create the certificate authority of peers"]);
+    world.seen.record.authority = Some(ca("ca-1"));
+    let issue = KubeEffect::IssueLeaf { leaf: Leaf::Server, by: ca("ca-1") };
+    assert_eq!(verdict(&world, issue), Err(Unsafe::AnotherAuthority));
 }

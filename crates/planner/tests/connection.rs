@@ -91,7 +91,8 @@ fn a_client_certificate_that_members_refuse_is_not_handed_to_applications() {
 
     // The members serve on with the leaves that there are, so applications may have them, too.
     let certificates = world.seen.certificates.as_mut().unwrap();
-    (certificates.leaves, certificates.authority) = (own, None);
+    certificates.leaves = own;
+    certificates.authorities.clear();
     assert!(writes(&world.plan()));
     world.seen.certificates = None;
     assert!(writes(&world.plan()), "without TLS it has the address alone");

@@ -556,7 +556,7 @@ impl World {
                 backup.state = BackupState::Pending("it runs".to_owned());
             }
             KubeEffect::ApplyPeerService => self.seen.peer_service = Presence::Matches,
-            KubeEffect::CreateAuthority
+            KubeEffect::CreateAuthority { .. }
             | KubeEffect::KeepAuthority { .. }
             | KubeEffect::DeleteAuthority { .. }
             | KubeEffect::IssueLeaf { .. }

@@ -4,14 +4,14 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource as _;
 use quorate_api::keys;
-use quorate_manifests::certificate::{self, Certificate};
+use quorate_manifests::certificate;
 use quorate_manifests::{Kind, labels};
 use quorate_model::{ClusterRef, ClusterUid};
 
 use crate::objects::Object;
 
 /// Whether an object belongs to this incarnation of the cluster. A create that finds it counts as done. The EtcdCluster
-/// controls every object except data, which outlive it and name it in an annotation: volumes, and the certificate authority.
+/// controls every object except data, which outlive it and name it in an annotation: volumes, and the certificate authorities.
 pub fn is_ours(object: &Object, at: &ClusterRef, uid: &ClusterUid) -> bool {
     let of_incarnation = |meta: &ObjectMeta| {
         let annotations = meta.annotations.as_ref();
@@ -23,8 +23,7 @@ pub fn is_ours(object: &Object, at: &ClusterRef, uid: &ClusterUid) -> bool {
 }
 
 fn is_of_authority(object: &Object, at: &ClusterRef) -> bool {
-    let name = Certificate::Authority.secret_name(at);
-    object.kind() == Kind::Secret && object.meta().name == Some(name)
+    object.kind() == Kind::Secret && certificate::is_of_authority(object.meta(), at)
 }
 
 /// Whether the planner observes an object itself. Volumes of an earlier incarnation also carry the label.

@@ -7,7 +7,7 @@ use quorate_api::Reason;
 use quorate_manifests::{Act, Kind, Write};
 use quorate_model::effect::{Boot, EtcdCall, KubeEffect};
 use quorate_model::{
-    ClockDifference, Effect, Fingerprint, Leaf, MemberId, MemberName, PeerUrl, Refusal, Span, Step, Uid,
+    Ca, ClockDifference, Effect, Fingerprint, Leaf, MemberId, MemberName, PeerUrl, Refusal, Span, Step, Uid,
 };
 use quorate_reconcile::{
     CallError, Command, Event, Object, PassEnd, Purpose, Reply, Retry, Stop, Task, UNCONFIRMED_AFTER,
@@ -20,7 +20,7 @@ fn peer_service() -> Effect {
 }
 
 fn create_authority() -> Effect {
-    Effect::kube(Step::B2, KubeEffect::CreateAuthority)
+    Effect::kube(Step::B2, KubeEffect::CreateAuthority { ca: Ca::Clients })
 }
 
 fn client_service() -> Effect {

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::ending;
 use crate::oracle::{Property, Truth};
+use crate::world::certificates::authorities;
 use crate::world::{KINDS, World};
 
 impl World {
@@ -256,15 +257,15 @@ impl World {
             .collect()
     }
 
-    /// Whether everything that belonged to a deleted cluster is gone. Its authority stays with its data. Like a volume it has no
+    /// Whether everything that belonged to a deleted cluster is gone. Its authorities stay with its data. Like a volume they have no
     /// owner, so nothing collects one that a late request creates when the cluster is gone.
     fn nothing_is_left(&self) -> Result<(), String> {
-        let authority = format!("{}-ca", self.at.name);
-        let may_stay = !self.names(Kind::Volume).is_empty() || self.is_newer_than_the_cluster(&authority);
-        let kept = may_stay.then_some(authority);
+        let has_data = !self.names(Kind::Volume).is_empty();
+        let mut kept = authorities(&self.at).to_vec();
+        kept.retain(|authority| has_data || self.is_newer_than_the_cluster(authority));
         for kind in [Kind::Pod, Kind::Service, Kind::Budget, Kind::Secret] {
             let mut left = self.names(kind);
-            left.retain(|name| kind != Kind::Secret || kept.as_ref() != Some(name));
+            left.retain(|name| kind != Kind::Secret || !kept.contains(name));
             if !left.is_empty() {
                 return Err(format!("{} are left: {left:?}", kind.as_str()));
             }

@@ -327,7 +327,7 @@ impl Oracle {
             | KubeEffect::ApplyMetadata { .. }
             | KubeEffect::DeleteBudget { .. }
             | KubeEffect::CreateBackup { .. }
-            | KubeEffect::CreateAuthority
+            | KubeEffect::CreateAuthority { .. }
             | KubeEffect::KeepAuthority { .. }
             | KubeEffect::DeleteAuthority { .. }
             | KubeEffect::IssueLeaf { .. }

@@ -15,7 +15,7 @@
 mod addresses;
 mod budgets;
 mod canary;
-mod certificates;
+pub(crate) mod certificates;
 pub mod clocks;
 mod definition;
 mod describe;

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Secret;
 use quorate_api::{EtcdCluster, duration, keys};
 use quorate_model::certificate::Validity;
 use quorate_model::snapshot::Authority;
-use quorate_model::{ClusterRef, ClusterUid, Instant, Leaf, ManagedObject, Span, Uid};
+use quorate_model::{Ca, ClusterRef, ClusterUid, Instant, Leaf, ManagedObject, Span, Uid};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -107,8 +107,14 @@ pub(crate) struct Renewed<'a> {
 }
 
 /// The order of a new authority. Its Secret has no owner: it is kept with the data.
-pub(crate) fn authority(cluster: &EtcdCluster, at: &ClusterRef, uid: &ClusterUid, now: Instant) -> Order {
-    let name = Certificate::Authority.secret_name(at);
+pub(crate) fn authority(
+    cluster: &EtcdCluster,
+    at: &ClusterRef,
+    ca: Ca,
+    uid: &ClusterUid,
+    now: Instant,
+) -> Order {
+    let name = Certificate::Authority(ca).secret_name(at);
     let mut secret = Secret {
         metadata: labels::owned_by_none(at, name.clone()),
         type_: Some("kubernetes.io/tls".to_owned()),
@@ -119,7 +125,7 @@ pub(crate) fn authority(cluster: &EtcdCluster, at: &ClusterRef, uid: &ClusterUid
     let act = Act::Create(made(cluster, at, &name, &secret));
     let validity = Validity { not_before: before(now, BEFORE), not_after: now + AUTHORITY };
     Order {
-        generate: Generate::Authority { common_name: super::authority_name(uid), validity },
+        generate: Generate::Authority { common_name: super::authority_name(ca, uid), validity },
         store: Store { namespace: at.namespace.clone(), name, act, ca: Some(Trusted::Itself) },
     }
 }

@@ -9,7 +9,7 @@ use quorate_api::cluster::TlsSpec;
 use quorate_api::keys;
 use quorate_model::certificate::Validity;
 use quorate_model::snapshot::{Authority, AuthoritySecret, Certificates, LeafCertificate, LeafSecret};
-use quorate_model::{ClusterRef, ClusterUid, Fingerprint, Instant, Leaf, Uid};
+use quorate_model::{Ca, ClusterRef, ClusterUid, Fingerprint, Instant, Leaf, Uid};
 use sha2::{Digest as _, Sha256};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::{GeneralName, ParsedExtension};
@@ -26,20 +26,26 @@ pub fn read(secrets: &[&Secret], at: &ClusterRef, uid: &ClusterUid, tls: &TlsSpe
         let name = certificate.secret_name(at);
         secrets.iter().copied().find(move |secret| secret.metadata.name.as_ref() == Some(&name))
     };
-    let authority = named(Certificate::Authority).filter(|secret| is_authority_of(&secret.metadata, at, uid));
-    let signer = authority.and_then(|secret| parsed(secret, CERT).ok());
+    let authority = |ca: Ca| {
+        let secret = named(ca.into()).filter(|secret| is_authority_of(&secret.metadata, at, uid))?;
+        Some((ca, secret))
+    };
+    let authorities: Vec<(Ca, &Secret)> = Ca::ALL.into_iter().filter_map(authority).collect();
+    let signers = authorities.iter().filter_map(|(_, secret)| parsed(secret, CERT).ok());
+    let signers: Vec<Parsed> = signers.flatten().collect();
     let leaf = |leaf: Leaf| {
         let secret = named(leaf.into()).filter(|secret| labels::is_owned_by(&secret.metadata, uid))?;
-        Some((leaf, leaf_secret(secret, leaf, &super::names(leaf, at, tls), signer.as_deref())))
+        Some((leaf, leaf_secret(secret, leaf, &super::names(leaf, at, tls), &signers)))
     };
+    let name = |ca: Ca| (ca, Kind::Secret.called(&at.namespace, &Certificate::from(ca).secret_name(at)));
     Certificates {
-        authority_name: Kind::Secret.called(&at.namespace, &Certificate::Authority.secret_name(at)),
-        authority: authority.map(|secret| authority_secret(secret, uid)),
+        authority_names: Ca::ALL.into_iter().map(name).collect(),
+        authorities: authorities.iter().map(|(ca, secret)| (*ca, authority_secret(secret, uid))).collect(),
         leaves: Leaf::ALL.into_iter().filter_map(leaf).collect::<BTreeMap<_, _>>(),
     }
 }
 
-/// Whether a Secret of that name is the authority of this cluster, or of an earlier incarnation that may be adopted. It has
+/// Whether a Secret of such a name is an authority of this cluster, or of an earlier incarnation that may be adopted. It has
 /// the label of the cluster, and no owner but this EtcdCluster, which is the owner in earlier releases.
 pub fn is_authority_of(meta: &ObjectMeta, at: &ClusterRef, uid: &ClusterUid) -> bool {
     let is_labelled = meta.labels.as_ref().and_then(|labels| labels.get(keys::CLUSTER)) == Some(&at.name);
@@ -77,22 +83,22 @@ fn authority(secret: &Secret) -> Result<Authority, String> {
     Ok(Authority { fingerprint: first.fingerprint.clone(), validity: first.validity })
 }
 
-fn leaf_secret(secret: &Secret, leaf: Leaf, names: &[String], signer: Option<&[Parsed]>) -> LeafSecret {
+fn leaf_secret(secret: &Secret, leaf: Leaf, names: &[String], signers: &[Parsed]) -> LeafSecret {
     let (uid, resource_version) = identity(&secret.metadata);
-    LeafSecret { uid, resource_version, content: leaf_certificate(secret, leaf, names, signer) }
+    LeafSecret { uid, resource_version, content: leaf_certificate(secret, leaf, names, signers) }
 }
 
 fn leaf_certificate(
     secret: &Secret,
     leaf: Leaf,
     names: &[String],
-    signer: Option<&[Parsed]>,
+    signers: &[Parsed],
 ) -> Result<LeafCertificate, String> {
     has_key(secret)?;
     let (certificates, trusted) = (parsed(secret, CERT)?, parsed(secret, CA)?);
     let own = certificates.first().ok_or_else(|| format!("{CERT} has no certificate"))?;
-    let known = trusted.iter().chain(signer.into_iter().flatten());
-    let signed_by = known.into_iter().find(|known| own.is_signed_by(known));
+    let mut known = trusted.iter().chain(signers);
+    let signed_by = known.find(|known| own.is_signed_by(known));
     Ok(LeafCertificate {
         validity: own.validity,
         signed_by: signed_by.map(|known| known.fingerprint.clone()),

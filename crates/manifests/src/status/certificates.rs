@@ -1,12 +1,13 @@
 //! What status reports about certificates: which authority signs, when they end, and what keeps them from being renewed.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use quorate_api::Reason;
 use quorate_api::status::{CertificatesStatus, EtcdClusterStatus};
 use quorate_model::certificate::Validity;
-use quorate_model::snapshot::{Authority, Certificates, Signing};
-use quorate_model::{Instant, Leaf, Snapshot, Waiting};
+use quorate_model::snapshot::{Authority, AuthoritySecret, Certificates, Signing};
+use quorate_model::{Ca, Instant, Leaf, Snapshot, Waiting};
 
 use super::conditions::Finding;
 use super::picture::Picture;
@@ -25,22 +26,28 @@ pub(super) fn ready(picture: &Picture<'_>) -> Finding {
     let Some(seen) = &picture.seen.certificates else {
         return Finding::yes(Reason::TlsDisabled, "tls.provider is disabled: all traffic is in plain text");
     };
-    let signing = picture.seen.signing(seen, picture.record);
+    let signs_for = |ca: Ca| picture.seen.signs_for(seen, picture.record, ca);
+    let all = Ca::ALL.into_iter().filter(|ca| signs_for(*ca) == *ca);
+    let all: Vec<(Ca, Signing<'_>)> =
+        all.map(|ca| (ca, picture.seen.signing(seen, picture.record, ca))).collect();
+    let lost = all.iter().find_map(|(ca, signing)| lost(seen, *ca, signing));
     if let Some(ended) = ended(seen, picture.now) {
-        let why = match &signing {
-            Signing::Lost(_) => format!("{ended}. {}", lost(seen, &signing)),
-            Signing::ToCreate | Signing::With(..) => ended,
-        };
+        let why = lost.map_or(ended.clone(), |lost| format!("{ended}. {lost}"));
         return Finding::no(Reason::CertificateExpired, why);
     }
-    match &signing {
-        Signing::Lost(_) => Finding::no(Reason::AuthorityLost, lost(seen, &signing)),
-        Signing::ToCreate => issuing(),
-        Signing::With(_, authority) => of_leaves(picture, seen, authority),
+    if let Some(lost) = lost {
+        return Finding::no(Reason::AuthorityLost, lost);
     }
+    let authority = |(ca, signing): (Ca, Signing<'_>)| match signing {
+        Signing::With(_, authority) => Some((ca, authority.clone())),
+        Signing::ToCreate | Signing::Lost(_) => None,
+    };
+    let count = all.len();
+    let authorities: BTreeMap<Ca, Authority> = all.into_iter().filter_map(authority).collect();
+    if authorities.len() == count { of_leaves(picture, seen, &authorities) } else { issuing() }
 }
 
-fn of_leaves(picture: &Picture<'_>, seen: &Certificates, authority: &Authority) -> Finding {
+fn of_leaves(picture: &Picture<'_>, seen: &Certificates, authorities: &BTreeMap<Ca, Authority>) -> Finding {
     let now = picture.now;
     let is_outdated = |leaf: &Leaf| {
         let content = seen.leaves.get(leaf).map(|secret| &secret.content);
@@ -49,17 +56,21 @@ fn of_leaves(picture: &Picture<'_>, seen: &Certificates, authority: &Authority) 
     if !seen.are_complete() {
         return issuing();
     }
-    if authority.validity.is_in_future(now) {
+    let in_future = authorities.iter().find(|(_, authority)| authority.validity.is_in_future(now));
+    if let Some((ca, authority)) = in_future {
         let begins = time(authority.validity.not_before).0;
         let text = format!(
             "the certificate authority in {} is not valid before {begins}: members and clients refuse what it signed until then. If \
              that is long, move the data to a new EtcdCluster: an authority is never replaced",
-            seen.authority_name
+            seen.authority_name(*ca)
         );
         return Finding::no(Reason::CertificatesMissing, text);
     }
-    let mut unusable =
-        seen.leaves.iter().filter_map(|(leaf, secret)| Some((leaf, secret.why_unusable(authority, now)?)));
+    let signer = |leaf: &Leaf| authorities.get(&picture.seen.signs_for(seen, picture.record, leaf.ca()));
+    let mut unusable = seen
+        .leaves
+        .iter()
+        .filter_map(|(leaf, secret)| Some((leaf, secret.why_unusable(signer(leaf)?, now)?)));
     if let Some((leaf, why)) = unusable.next() {
         let next = match picture.seen.clock_differs {
             None => "It is being issued anew".to_owned(),
@@ -68,14 +79,14 @@ fn of_leaves(picture: &Picture<'_>, seen: &Certificates, authority: &Authority) 
         let text = format!("the {leaf} certificate cannot be used: {why}. {next}");
         return Finding::no(Reason::CertificatesMissing, text);
     }
-    if ends_soon(authority.validity, now) {
+    if let Some((ca, authority)) = authorities.iter().find(|(_, own)| ends_soon(own.validity, now)) {
         let ends = time(authority.validity.not_after).0;
         return Finding::yes(
             Reason::CertificateExpiring,
             format!(
                 "the certificate authority in {} ends on {ends}, and no certificate is renewed beyond that. Plan to \
                  move the data to a new EtcdCluster before",
-                seen.authority_name
+                seen.authority_name(*ca)
             ),
         );
     }
@@ -108,9 +119,11 @@ fn overdue(picture: &Picture<'_>, seen: &Certificates, leaf: Leaf) -> String {
 
 /// The certificate that has ended, if one has.
 fn ended(seen: &Certificates, now: Instant) -> Option<String> {
-    let authority = seen.authority.as_ref().and_then(|secret| secret.content.as_ref().ok());
-    if authority.is_some_and(|authority| authority.validity.has_ended(now)) {
-        return Some(text(&Waiting::AuthorityEnded(seen.authority_name.clone())));
+    let has_ended = |secret: &AuthoritySecret| {
+        secret.content.as_ref().is_ok_and(|authority| authority.validity.has_ended(now))
+    };
+    if let Some((ca, _)) = seen.authorities.iter().find(|(_, secret)| has_ended(secret)) {
+        return Some(text(&Waiting::AuthorityEnded(seen.authority_name(*ca))));
     }
     Leaf::ALL.into_iter().find_map(|leaf| {
         let validity = seen.leaves.get(&leaf)?.content.as_ref().ok()?.validity;
@@ -121,12 +134,12 @@ fn ended(seen: &Certificates, now: Instant) -> Option<String> {
     })
 }
 
-fn lost(seen: &Certificates, signing: &Signing<'_>) -> String {
-    let Signing::Lost(loss) = signing else { return String::new() };
-    let secret = seen.authority_name.clone();
+fn lost(seen: &Certificates, ca: Ca, signing: &Signing<'_>) -> Option<String> {
+    let Signing::Lost(loss) = signing else { return None };
+    let secret = seen.authority_name(ca);
     let mut message = text(&Waiting::AuthorityLost { secret, loss: loss.clone() });
     if let Some(ends) = seen.first_end() {
         let _ = write!(message, " before {}, when the first certificate ends", time(ends).0);
     }
-    message
+    Some(message)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::certificate::{Fingerprint, Leaf};
+use crate::certificate::{Ca, Fingerprint, Leaf};
 use crate::ids::{ClusterId, MemberId};
 use crate::names::{MemberName, PeerUrl, Uid};
 use crate::object::{ManagedObject, ObservedObject};
@@ -40,17 +40,24 @@ pub enum KubeEffect {
         /// Its name.
         name: String,
     },
-    /// Create the cluster's authority: its key, its certificate and their Secret.
-    CreateAuthority,
-    /// Take the Secret of the authority into the care of this EtcdCluster: it gets no owner, and this incarnation's uid.
+    /// Create an authority of the cluster: its key, its certificate and their Secret.
+    CreateAuthority {
+        /// Which.
+        ca: Ca,
+    },
+    /// Take the Secret of an authority into the care of this EtcdCluster: it gets no owner, and this incarnation's uid.
     KeepAuthority {
+        /// Which.
+        ca: Ca,
         /// Precondition: this Secret and no later one.
         secret: Uid,
         /// Precondition: as it was observed.
         resource_version: String,
     },
-    /// Delete the Secret of the authority.
+    /// Delete the Secret of an authority.
     DeleteAuthority {
+        /// Which.
+        ca: Ca,
         /// Precondition: this Secret and no later one.
         secret: Uid,
         /// Precondition: as it was observed.
@@ -251,7 +258,7 @@ impl KubeEffect {
             | Self::ApplyBudget { .. }
             | Self::DeleteBudget { .. }
             | Self::CreateBackup { .. }
-            | Self::CreateAuthority
+            | Self::CreateAuthority { .. }
             | Self::KeepAuthority { .. }
             | Self::IssueLeaf { .. }
             | Self::RenewLeaf { .. }
@@ -275,7 +282,7 @@ impl KubeEffect {
             | Self::ApplyClientService
             | Self::ApplyConnection
             | Self::ApplyBudget { .. }
-            | Self::CreateAuthority
+            | Self::CreateAuthority { .. }
             | Self::IssueLeaf { .. }
             | Self::RenewLeaf { .. }
             | Self::CreateVolume { .. }
@@ -313,12 +320,12 @@ impl fmt::Display for KubeEffect {
                 write!(f, "apply the PodDisruptionBudget (minAvailable {min_available})")
             }
             Self::CreateBackup { name } => write!(f, "create EtcdBackup {name}"),
-            Self::CreateAuthority => f.write_str("create the certificate authority"),
-            Self::KeepAuthority { .. } => {
-                f.write_str("keep the Secret of the certificate authority beyond its owner")
+            Self::CreateAuthority { ca } => write!(f, "create the certificate authority of {ca}"),
+            Self::KeepAuthority { ca, .. } => {
+                write!(f, "keep the Secret of the certificate authority of {ca} beyond its owner")
             }
-            Self::DeleteAuthority { secret, .. } => {
-                write!(f, "delete the Secret of the certificate authority (uid {secret})")
+            Self::DeleteAuthority { ca, secret, .. } => {
+                write!(f, "delete the Secret of the certificate authority of {ca} (uid {secret})")
             }
             Self::IssueLeaf { leaf, by } => write!(f, "issue the {leaf} certificate, signed by {by}"),
             Self::RenewLeaf { leaf, by, .. } => write!(f, "renew the {leaf} certificate, signed by {by}"),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::Snapshot;
-use crate::certificate::{Fingerprint, Leaf, Validity};
+use crate::certificate::{Ca, Fingerprint, Leaf, Validity};
 use crate::names::{ClusterUid, Uid};
 use crate::record::Record;
 use crate::time::Instant;
@@ -17,15 +17,15 @@ use crate::time::Instant;
 /// The Secrets with certificates that exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Certificates {
-    /// The name of the authority's Secret in messages: `Secret default/demo-ca`.
-    pub authority_name: String,
-    /// That of the authority.
-    pub authority: Option<AuthoritySecret>,
+    /// The names of the authorities' Secrets in messages: `Secret default/demo-ca`.
+    pub authority_names: BTreeMap<Ca, String>,
+    /// Those of the authorities.
+    pub authorities: BTreeMap<Ca, AuthoritySecret>,
     /// Those of the leaves.
     pub leaves: BTreeMap<Leaf, LeafSecret>,
 }
 
-/// The Secret of the authority.
+/// The Secret of an authority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthoritySecret {
     /// Its uid.
@@ -65,7 +65,7 @@ pub struct LeafSecret {
 pub struct LeafCertificate {
     /// How long it is valid.
     pub validity: Validity,
-    /// The authority that signed it, if it is one of those beside it or the authority of the cluster.
+    /// The authority that signed it, if it is one of those beside it or an authority of the cluster.
     pub signed_by: Option<Fingerprint>,
     /// The authorities beside it, which members trust from their start on.
     pub trusted: Vec<Fingerprint>,
@@ -75,7 +75,7 @@ pub struct LeafCertificate {
     pub misnamed: Option<String>,
 }
 
-/// Which authority signs the leaves of a cluster.
+/// Which authority signs the leaves of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Signing<'a> {
     /// None yet: nothing was signed, so one may be created.
@@ -105,13 +105,14 @@ pub enum AuthorityLoss {
 }
 
 impl Snapshot {
-    /// Which authority signs. The record is an argument, because a plan in the making may know more than the observed one.
-    pub fn signing<'a>(&self, certificates: &'a Certificates, record: &Record) -> Signing<'a> {
-        let Certificates { authority, leaves, authority_name: _ } = certificates;
-        let Some(secret) = authority else {
-            let may_trust_another = !leaves.is_empty() || !self.pods.is_empty();
-            return if record.authority.is_some() || may_trust_another {
-                Signing::Lost(AuthorityLoss::Missing(record.authority.clone()))
+    /// Which authority signs for a port. The record is an argument, because a plan in the making may know more than the observed one.
+    pub fn signing<'a>(&self, certificates: &'a Certificates, record: &Record, ca: Ca) -> Signing<'a> {
+        let of = self.signs_for(certificates, record, ca);
+        let recorded = record.authority_of(of);
+        let Some(secret) = certificates.authorities.get(&of) else {
+            let may_trust_another = !certificates.leaves.is_empty() || !self.pods.is_empty();
+            return if recorded.is_some() || may_trust_another {
+                Signing::Lost(AuthorityLoss::Missing(recorded.cloned()))
             } else {
                 Signing::ToCreate
             };
@@ -124,23 +125,69 @@ impl Snapshot {
             recorded: recorded.clone(),
             found: found.fingerprint.clone(),
         };
-        match &record.authority {
+        match recorded {
             Some(recorded) if *recorded == found.fingerprint => Signing::With(secret, found),
             Some(recorded) => Signing::Lost(other(recorded)),
-            None if self.signed_what_exists(leaves, found) => Signing::With(secret, found),
+            None if self.signed_what_exists(certificates, record, of, found) => Signing::With(secret, found),
             None => Signing::Lost(AuthorityLoss::NotThatOfTheLeaves(found.fingerprint.clone())),
         }
     }
 
-    /// Whether an authority that is not recorded signed every leaf, and Pods have leaves that show which one they trust.
-    fn signed_what_exists(&self, leaves: &BTreeMap<Leaf, LeafSecret>, authority: &Authority) -> bool {
-        let mut readable = leaves.values().filter_map(|leaf| leaf.content.as_ref().ok()).peekable();
+    /// The authority that signs for a port. That of clients signs for peers, too, where it did so in an earlier release. The record decides.
+    /// Where it has none of peers, because such a release wrote it, or because it was lost, it is what signed the leaf of peers: never the
+    /// mere Secret, which may be there before anything trusts it.
+    pub fn signs_for(&self, certificates: &Certificates, record: &Record, ca: Ca) -> Ca {
+        match ca {
+            Ca::Peers if self.shares_authority(certificates, record) => Ca::Clients,
+            Ca::Peers | Ca::Clients => ca,
+        }
+    }
+
+    fn shares_authority(&self, certificates: &Certificates, record: &Record) -> bool {
+        if record.peer_authority.is_some() {
+            return false;
+        }
+        let found = |ca: Ca| {
+            let content = certificates.authorities.get(&ca).and_then(|secret| secret.content.as_ref().ok());
+            content.map(|found| &found.fingerprint)
+        };
+        let of_clients = record.authority.as_ref().or_else(|| found(Ca::Clients));
+        let is_of =
+            |signed: Option<&Fingerprint>, other: Option<&Fingerprint>| signed.is_some() && signed == other;
+        match certificates.leaves.get(&Leaf::Peer).and_then(|leaf| leaf.content.as_ref().ok()) {
+            Some(leaf) if is_of(leaf.signed_by.as_ref(), found(Ca::Peers)) => false,
+            Some(leaf) if is_of(leaf.signed_by.as_ref(), of_clients) => true,
+            // Somebody put another leaf there. Members trust what is beside it.
+            Some(leaf) => of_clients.is_some_and(|own| leaf.trusted.contains(own)),
+            // Nothing that runs or is to run trusts one of both yet: peers begin with their own.
+            None if certificates.leaves.is_empty() && self.pods.is_empty() => false,
+            // What members trust is not to be seen. Beside an authority of peers nothing is signed for them.
+            None => !certificates.authorities.contains_key(&Ca::Peers),
+        }
+    }
+
+    /// Whether an authority that is not recorded signed every leaf of its own, and Pods have leaves that show which one they trust.
+    fn signed_what_exists(
+        &self,
+        certificates: &Certificates,
+        record: &Record,
+        ca: Ca,
+        authority: &Authority,
+    ) -> bool {
+        let is_of = |leaf: &Leaf| self.signs_for(certificates, record, leaf.ca()) == ca;
+        let leaves = certificates.leaves.iter().filter(|(leaf, _)| is_of(leaf));
+        let mut readable = leaves.filter_map(|(_, leaf)| leaf.content.as_ref().ok()).peekable();
         let is_shown = readable.peek().is_some() || self.pods.is_empty();
         is_shown && readable.all(|leaf| leaf.signed_by.as_ref() == Some(&authority.fingerprint))
     }
 }
 
 impl Certificates {
+    /// The name of an authority's Secret in messages: `Secret default/demo-ca`.
+    pub fn authority_name(&self, ca: Ca) -> String {
+        self.authority_names.get(&ca).cloned().unwrap_or_default()
+    }
+
     /// Whether every leaf exists, so that Pods can mount them.
     pub fn are_complete(&self) -> bool {
         Leaf::ALL.iter().all(|leaf| self.leaves.contains_key(leaf))
@@ -148,8 +195,8 @@ impl Certificates {
 
     /// When the first of them ends.
     pub fn first_end(&self) -> Option<Instant> {
-        let authority =
-            self.authority.iter().filter_map(|secret| Some(secret.content.as_ref().ok()?.validity));
+        let authorities = self.authorities.values();
+        let authority = authorities.filter_map(|secret| Some(secret.content.as_ref().ok()?.validity));
         let leaves = self.leaves.values().filter_map(|leaf| Some(leaf.content.as_ref().ok()?.validity));
         authority.chain(leaves).map(|validity| validity.not_after).min()
     }

@@ -7,7 +7,7 @@ use quorate_api::{EtcdBackup, EtcdCluster};
 use quorate_manifests::certificate::Certificate;
 use quorate_manifests::observe::cluster_ref;
 use quorate_manifests::{connection, service};
-use quorate_model::{ClusterRef, Leaf, MemberName};
+use quorate_model::{ClusterRef, MemberName};
 
 /// The EtcdCluster that the endpoints of a backup belong to and that does not allow its destination.
 pub fn refusing<'a>(
@@ -47,14 +47,8 @@ pub fn owner_of_claim<'a>(
 }
 
 fn is_of(endpoints: &Endpoints, namespace: &str, at: &ClusterRef) -> bool {
-    let certificates = [
-        Certificate::Authority,
-        Certificate::Leaf(Leaf::Client),
-        Certificate::Leaf(Leaf::Server),
-        Certificate::Leaf(Leaf::Peer),
-    ];
     let has_certificate = endpoints.tls_secret.as_ref().is_some_and(|secret| {
-        let is_certificate = || certificates.iter().any(|one| one.secret_name(at) == secret.name);
+        let is_certificate = || Certificate::ALL.iter().any(|one| one.secret_name(at) == secret.name);
         at.namespace == namespace && (is_certificate() || connection::name(at) == secret.name)
     });
     has_certificate || endpoints.urls.iter().any(|url| is_at(host(url), namespace, at))

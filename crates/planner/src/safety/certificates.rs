@@ -1,34 +1,38 @@
-//! R19: a cluster has one certificate authority. None is created beside certificates or data of another, and leaves are
-//! signed by the recorded one only: members trust what they read when they started. The authority is data, kept as long as
-//! volumes are (R10).
+//! R19: a cluster has one certificate authority for clients and one for peers. None is created beside certificates or data of another, and
+//! leaves are signed by the recorded one only: members trust what they read when they started. The authorities are data, kept as long
+//! as volumes are (R10).
 
 use quorate_model::effect::Unsafe;
 use quorate_model::snapshot::{AuthoritySecret, Certificates, Signing};
 use quorate_model::target::Retention;
-use quorate_model::{Fingerprint, Leaf, Uid};
+use quorate_model::{Ca, Fingerprint, Leaf, Uid};
 
 use super::{Judged, Scene, forbid};
 
 /// Only where nothing was signed, and nothing may trust another one.
-pub(super) fn may_create_authority(scene: &Scene<'_>) -> Judged {
+pub(super) fn may_create_authority(scene: &Scene<'_>, ca: Ca) -> Judged {
     super::clocks_agree(scene.seen)?;
-    match scene.seen.certificates.as_ref().map(|seen| scene.seen.signing(seen, scene.record)) {
-        Some(Signing::ToCreate) => Ok(()),
-        Some(Signing::With(..) | Signing::Lost(_)) | None => forbid(Unsafe::AnotherAuthority),
+    let seen = scene.seen.certificates.as_ref().ok_or(Unsafe::AnotherAuthority)?;
+    if scene.seen.signs_for(seen, scene.record, ca) != ca {
+        forbid(Unsafe::AnotherAuthority)?;
+    }
+    match scene.seen.signing(seen, scene.record, ca) {
+        Signing::ToCreate => Ok(()),
+        Signing::With(..) | Signing::Lost(_) => forbid(Unsafe::AnotherAuthority),
     }
 }
 
 /// Only that of this cluster.
-pub(super) fn may_keep_authority(scene: &Scene<'_>, secret: &Uid, version: &str) -> Judged {
-    let seen = as_observed(scene, secret, version)?;
-    let recorded = scene.record.authority.as_ref();
+pub(super) fn may_keep_authority(scene: &Scene<'_>, ca: Ca, secret: &Uid, version: &str) -> Judged {
+    let seen = as_observed(scene, ca, secret, version)?;
+    let recorded = scene.record.authority_of(ca);
     let is_recorded = seen.content.as_ref().is_ok_and(|found| recorded == Some(&found.fingerprint));
     if is_recorded || is_own(scene, seen) { Ok(()) } else { forbid(Unsafe::AnotherAuthority) }
 }
 
 /// Only on deletion of the cluster, and only with all its data.
-pub(super) fn may_delete_authority(scene: &Scene<'_>, secret: &Uid, version: &str) -> Judged {
-    let seen = as_observed(scene, secret, version)?;
+pub(super) fn may_delete_authority(scene: &Scene<'_>, ca: Ca, secret: &Uid, version: &str) -> Judged {
+    let seen = as_observed(scene, ca, secret, version)?;
     if !is_own(scene, seen) {
         forbid(Unsafe::AnotherAuthority)?;
     }
@@ -39,7 +43,7 @@ pub(super) fn may_delete_authority(scene: &Scene<'_>, secret: &Uid, version: &st
 
 /// Where no Secret of the leaf exists.
 pub(super) fn may_issue(scene: &Scene<'_>, leaf: Leaf, by: &Fingerprint) -> Judged {
-    let seen = signs(scene, by)?;
+    let seen = signs(scene, leaf, by)?;
     if seen.leaves.contains_key(&leaf) { forbid(Unsafe::AnotherAuthority) } else { Ok(()) }
 }
 
@@ -51,26 +55,40 @@ pub(super) fn may_renew(
     secret: &Uid,
     version: &str,
 ) -> Judged {
-    let seen = signs(scene, by)?.leaves.get(&leaf);
+    let seen = signs(scene, leaf, by)?.leaves.get(&leaf);
     let is_that = seen.is_some_and(|seen| seen.uid == *secret && seen.resource_version == version);
     if is_that { Ok(()) } else { forbid(Unsafe::AnotherAuthority) }
 }
 
-/// The Secrets, if this authority is the recorded one and the observed one.
-fn signs<'a>(scene: &Scene<'a>, by: &Fingerprint) -> Result<&'a Certificates, Unsafe> {
+/// The Secrets, if this authority is the recorded one for this leaf, and the observed one.
+fn signs<'a>(scene: &Scene<'a>, leaf: Leaf, by: &Fingerprint) -> Result<&'a Certificates, Unsafe> {
     super::clocks_agree(scene.seen)?;
     let seen = scene.seen.certificates.as_ref().ok_or(Unsafe::AnotherAuthority)?;
-    let signing = scene.seen.signing(seen, scene.record);
-    let signs = matches!(&signing, Signing::With(_, authority) if authority.fingerprint == *by);
-    if !signs || scene.record.authority.as_ref() != Some(by) {
+    let signing = |ca| scene.seen.signing(seen, scene.record, ca);
+    // A first leaf beside an authority of peers that is not there yet, or not recorded, would say that the other one signs for them.
+    let is_undecided = Ca::ALL.into_iter().any(|ca| match signing(ca) {
+        Signing::ToCreate => true,
+        Signing::With(..) => {
+            scene.record.authority_of(scene.seen.signs_for(seen, scene.record, ca)).is_none()
+        }
+        Signing::Lost(_) => false,
+    });
+    let ca = scene.seen.signs_for(seen, scene.record, leaf.ca());
+    let signs = matches!(signing(ca), Signing::With(_, authority) if authority.fingerprint == *by);
+    if is_undecided || !signs || scene.record.authority_of(ca) != Some(by) {
         forbid(Unsafe::AnotherAuthority)?;
     }
     Ok(seen)
 }
 
 /// R3.
-fn as_observed<'a>(scene: &Scene<'a>, secret: &Uid, version: &str) -> Result<&'a AuthoritySecret, Unsafe> {
-    let seen = scene.seen.certificates.as_ref().and_then(|seen| seen.authority.as_ref());
+fn as_observed<'a>(
+    scene: &Scene<'a>,
+    ca: Ca,
+    secret: &Uid,
+    version: &str,
+) -> Result<&'a AuthoritySecret, Unsafe> {
+    let seen = scene.seen.certificates.as_ref().and_then(|seen| seen.authorities.get(&ca));
     let seen = seen.ok_or(Unsafe::AnotherAuthority)?;
     if seen.uid != *secret || seen.resource_version != version {
         forbid(Unsafe::AnotherAuthority)?;

@@ -4,13 +4,23 @@ use quorate_model::certificate::Validity;
 use quorate_model::snapshot::{
     Authority, AuthoritySecret, Certificates, LeafCertificate, LeafSecret, Snapshot,
 };
-use quorate_model::{Fingerprint, Instant, KubeEffect, Leaf, Span, Uid};
+use quorate_model::{Ca, Fingerprint, Instant, KubeEffect, Leaf, Span, Uid};
 
 pub const DAY: u64 = 86_400;
 
 /// None exist yet.
 pub fn none() -> Certificates {
-    Certificates { authority_name: "Secret default/demo-ca".to_owned(), ..Certificates::default() }
+    let names = [(Ca::Clients, "Secret default/demo-ca"), (Ca::Peers, "Secret default/demo-peer-ca")];
+    let authority_names = names.into_iter().map(|(ca, name)| (ca, name.to_owned())).collect();
+    Certificates { authority_names, ..Certificates::default() }
+}
+
+/// The fingerprint of the authority that is created for a port.
+pub fn first(ca: Ca) -> &'static str {
+    match ca {
+        Ca::Clients => "ca-1",
+        Ca::Peers => "peer-ca-1",
+    }
 }
 
 /// An authority of this cluster.
@@ -42,19 +52,23 @@ pub fn leaf(leaf: Leaf, by: &Fingerprint, version: u32, now: Instant) -> LeafSec
 
 /// Carries out a write of a Secret; `false` if it is another write.
 pub fn write(seen: &mut Snapshot, now: Instant, write: &KubeEffect) -> bool {
-    let made = authority(seen, "ca-1", now);
+    let made = |ca: Ca| authority(seen, first(ca), now);
+    let made = [made(Ca::Clients), made(Ca::Peers)];
+    let uid = seen.uid.clone();
     let Some(certificates) = seen.certificates.as_mut() else { return false };
     match write {
-        KubeEffect::CreateAuthority => {
-            assert!(certificates.authority.replace(made).is_none(), "two authorities");
+        KubeEffect::CreateAuthority { ca } => {
+            let [clients, peers] = made;
+            let made = if *ca == Ca::Clients { clients } else { peers };
+            assert!(certificates.authorities.insert(*ca, made).is_none(), "two authorities of {ca}");
         }
-        KubeEffect::KeepAuthority { secret, .. } => {
-            let kept = certificates.authority.as_mut().expect("kept Secret exists");
+        KubeEffect::KeepAuthority { ca, secret, .. } => {
+            let kept = certificates.authorities.get_mut(ca).expect("kept Secret exists");
             assert_eq!(kept.uid, *secret);
-            (kept.owned, kept.incarnation) = (false, Some(seen.uid.clone()));
+            (kept.owned, kept.incarnation) = (false, Some(uid));
         }
-        KubeEffect::DeleteAuthority { secret, .. } => {
-            assert_eq!(certificates.authority.take().expect("deleted Secret exists").uid, *secret);
+        KubeEffect::DeleteAuthority { ca, secret, .. } => {
+            assert_eq!(certificates.authorities.remove(ca).expect("deleted Secret exists").uid, *secret);
         }
         KubeEffect::IssueLeaf { leaf: kind, by } => {
             let before = certificates.leaves.insert(*kind, leaf(*kind, by, 1, now));

@@ -35,7 +35,13 @@ async fn s04_leaves_that_are_due_are_renewed_and_etcd_serves_the_new_ones_withou
     world.settled("demo", 3).await?;
     let writer = Writer::start(&world, "demo").await?;
     let pods = starts(&world).await?;
-    let authority = read(&world, "demo-ca", "tls.crt").await?;
+    let authorities = async || {
+        anyhow::Ok((
+            read(&world, "demo-ca", "tls.crt").await?,
+            read(&world, "demo-peer-ca", "tls.crt").await?,
+        ))
+    };
+    let before_renewal = authorities().await?;
     let mut before = Vec::new();
     for (leaf, _) in LEAVES {
         before.push(read(&world, leaf, "tls.crt").await?);
@@ -63,7 +69,7 @@ async fn s04_leaves_that_are_due_are_renewed_and_etcd_serves_the_new_ones_withou
         Ok(Ok(()))
     })
     .await?;
-    ensure!(read(&world, "demo-ca", "tls.crt").await? == authority, "the authority stays");
+    ensure!(authorities().await? == before_renewal, "the authorities stay");
     ensure!(starts(&world).await? == pods, "nothing restarts");
 
     // Peers, the probe and the operator make new connections with the new leaves.
@@ -102,6 +108,7 @@ async fn s14_at_the_port_of_peers_a_client_and_a_server_are_refused_and_a_peer_i
 /// The first line that the first member of a cluster answers at its peer port to this leaf; `None` if it does not let it in.
 async fn answer_to(world: &NamespaceClient, cluster: &str, leaf: &str, path: &str) -> Result<Option<String>> {
     let leaf = format!("{cluster}-{leaf}-tls");
+    // What the member presents there comes from the authority of peers.
     let connected = connect(world, (cluster, &format!("{cluster}-0")), &leaf, 2380).await;
     // With TLS 1.3 the server rejects a certificate after the handshake.
     let mut stream = connected.context("the handshake, in which the member presents its certificate")?;
@@ -123,7 +130,7 @@ pub(crate) async fn replace_by_one_that_ends_in(
     (leaf, common_name): (&str, &str),
     left: Duration,
 ) -> Result<Vec<u8>> {
-    let authority = format!("{cluster}-ca");
+    let authority = format!("{cluster}-{}", if leaf.ends_with("-peer-tls") { "peer-ca" } else { "ca" });
     let text = async |key: &str| anyhow::Ok(String::from_utf8(read(world, &authority, key).await?)?);
     let issuer_key = rcgen::KeyPair::from_pem(&text("tls.key").await?)?;
     let issuer = Issuer::from_ca_cert_pem(&text("tls.crt").await?, issuer_key)?;
@@ -175,7 +182,8 @@ async fn connect(
     port: u16,
 ) -> Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
-    roots.add(der(&read(world, leaf, "ca.crt").await?)?)?;
+    let known_by = if port == 2380 { &format!("{cluster}-peer-tls") } else { leaf };
+    roots.add(der(&read(world, known_by, "ca.crt").await?)?)?;
     let cert = der(&read(world, leaf, "tls.crt").await?)?;
     let key = PrivateKeyDer::from_pem_slice(&read(world, leaf, "tls.key").await?)?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -136,17 +136,17 @@ async fn a_namespace_with_clusters_in_it_can_be_deleted() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn deleting_a_cluster_deletes_its_objects_and_keeps_its_volumes_and_their_authority() -> Result<()> {
+async fn deleting_a_cluster_deletes_its_objects_and_keeps_its_volumes_and_their_authorities() -> Result<()> {
     let world = Kubernetes::start().await?;
     world.create("demo", spec(3)).await?;
     world.settled("demo", 3).await?;
-    ensure!(count::<Service>(&world).await? > 0 && count::<Secret>(&world).await? > 1);
+    ensure!(count::<Service>(&world).await? > 0 && count::<Secret>(&world).await? > 2);
     ensure!(count::<PodDisruptionBudget>(&world).await? > 0);
     world.delete("demo").await?;
-    until("the objects of the cluster are gone, all but the Secret of its authority", async || {
+    until("the objects of the cluster are gone, all but the Secrets of its authorities", async || {
         let (services, secrets) = (count::<Service>(&world).await?, count::<Secret>(&world).await?);
         let budgets = count::<PodDisruptionBudget>(&world).await?;
-        Ok(if services + budgets == 0 && secrets == 1 {
+        Ok(if services + budgets == 0 && secrets == 2 {
             Ok(())
         } else {
             Err(format!("{services} Services, {secrets} Secrets, {budgets} PodDisruptionBudgets"))
@@ -155,7 +155,9 @@ async fn deleting_a_cluster_deletes_its_objects_and_keeps_its_volumes_and_their_
     .await?;
     ensure!(world.volumes_of("demo").await?.len() == 3);
     let secrets: Api<Secret> = Api::default_namespaced(world.client.clone());
-    ensure!(secrets.get_opt("demo-ca").await?.is_some(), "the data are adopted with it");
+    for authority in ["demo-ca", "demo-peer-ca"] {
+        ensure!(secrets.get_opt(authority).await?.is_some(), "the data are adopted with {authority}");
+    }
     Ok(())
 }
 

@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::{Property, without_versions};
 use crate::etcd::{Dir, Group, State};
 use crate::world::World;
+use crate::world::certificates::authorities;
 use crate::world::clocks::Ahead;
 use crate::world::wire::Call;
 
@@ -108,8 +109,8 @@ impl World {
                     cluster.as_ref().is_some_and(|cluster| annotation(cluster, keys::ADOPT).is_some());
                 adopts || annotation(there, keys::CLUSTER_UID).is_some_and(is_own)
             }
-            // The certificate authority is data: like a volume it outlives its EtcdCluster, and serves the next one of that name.
-            Kind::Secret if name(there) == format!("{}-ca", self.at.name) => {
+            // The certificate authorities are data: like a volume they outlive their EtcdCluster, and serve the next one of that name.
+            Kind::Secret if authorities(&self.at).iter().any(|own| own == name(there)) => {
                 let of_this_name = there.pointer("/metadata/labels").is_some_and(|labels| {
                     labels.get(keys::CLUSTER).and_then(Value::as_str) == Some(self.at.name.as_str())
                 });

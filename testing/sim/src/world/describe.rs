@@ -46,6 +46,7 @@ impl World {
             restore,
             cluster_id,
             authority,
+            peer_authority,
             abandoned,
             hibernating,
             next_ordinal,
@@ -99,6 +100,7 @@ impl World {
             last_quorum_recovery.iter().map(|from| format!("the order to recover from {from} is spent")),
         );
         lines.extend(authority.iter().map(|authority| format!("authority {authority}")));
+        lines.extend(peer_authority.iter().map(|authority| format!("authority of peers {authority}")));
         lines.extend(abandoned.map(|why| format!("attempt abandoned: {}", why.as_str())));
         lines.extend(
             failed_learners

@@ -82,12 +82,12 @@ pub(crate) fn show(shared: &Shared, planned: &Planned) {
     }
 }
 
-/// Whether a leaf was not renewed when it should have been, or the authority, which nobody renews, ends soon.
+/// Whether a leaf was not renewed when it should have been, or an authority, which nobody renews, ends soon.
 fn is_overdue(certificates: &Certificates, now: Instant) -> bool {
     let mut leaves = certificates.leaves.values().filter_map(|leaf| leaf.content.as_ref().ok());
-    let authority = certificates.authority.as_ref().and_then(|secret| secret.content.as_ref().ok());
+    let mut authorities = certificates.authorities.values().filter_map(|secret| secret.content.as_ref().ok());
     leaves.any(|leaf| now >= leaf.validity.overdue())
-        || authority.is_some_and(|authority| {
+        || authorities.any(|authority| {
             now >= authority.validity.overdue() && now + AUTHORITY_ENDS_SOON >= authority.validity.not_after
         })
 }
