@@ -5,6 +5,7 @@
 //! - `crash`: the numbered steps, with the crash points of the tests
 //! - `listens`: at which addresses
 //! - `restoring`: the data of a backup, before the guard
+//! - `trust`: the certificate authorities that must have arrived before etcd starts
 //! - `canary`: whether the volume takes writes; `seen`: what the Pod remembers of its volume
 
 mod canary;
@@ -17,6 +18,7 @@ mod seen;
 mod signals;
 mod sockets;
 mod stop;
+mod trust;
 
 use std::ffi::OsString;
 use std::fs;
@@ -42,6 +44,7 @@ pub use child::ExecArgs;
 pub use crash::AgentStep;
 pub(crate) use crash::CrashAt;
 use signals::{Received, Signals};
+pub use trust::TrustArgs;
 
 /// How long one run of the container looks at a volume that may get well by itself. A container that ran for ten minutes is started again
 /// without delay.
@@ -71,6 +74,9 @@ pub struct RunArgs {
     /// Where the store's credentials are.
     #[command(flatten)]
     pub places: PlacesArgs,
+    /// Which certificate authorities etcd is to start with.
+    #[command(flatten)]
+    pub trust: TrustArgs,
     /// For tests: abort after this step.
     #[arg(long, hide = true, value_name = "STEP")]
     pub crash_at: Option<AgentStep>,
@@ -121,6 +127,9 @@ async fn supervise(args: &RunArgs) -> Result<u8, String> {
         Some(report) => log::info(&format!("guard: {}", report.message)),
     }
     crash.after(AgentStep::A2);
+    if !trust::arrived(&args.trust, &mut signals, &refusal, &mut probe).await {
+        return Ok(exit::STOPPED);
+    }
     let limit = args.canary_limit.unwrap_or(Duration::from_millis(quorate_model::canary::LIMIT.0));
     let canary = Canary::start(&args.canary, limit / 3, limit)
         .map_err(|error| format!("cannot start the canary: {error}"))?;
@@ -156,17 +165,12 @@ async fn inspected_until_fit(
 ) -> Result<Option<Report>, String> {
     let told = args.seen.as_ref().map(|seen| seen.with_file_name("refused"));
     let begun = Instant::now();
-    let say = |text: Option<String>| {
-        if let Ok(mut refusal) = refusal.lock() {
-            *refusal = text;
-        }
-    };
     loop {
         let Some(report) = inspected(args, signals).await? else { return Ok(None) };
         if report.verdict == GuardVerdict::Fit || report.verdict.is_loss() {
             // There may be none.
             let _ = told.as_ref().map(fs::remove_file);
-            say(None);
+            refuse_readiness(refusal, None);
             return Ok(Some(report));
         }
         let is_told = told.as_ref().is_some_and(|told| told.exists());
@@ -179,7 +183,7 @@ async fn inspected_until_fit(
             log::warn(&format!("guard: {}: {}: looking again every second", report.verdict, report.message));
             tokio::spawn(serve(probe));
         }
-        say(Some(format!("guard: {}: {}", report.verdict, report.message)));
+        refuse_readiness(refusal, Some(format!("guard: {}: {}", report.verdict, report.message)));
         tokio::select! {
             () = tokio::time::sleep(LOOKS_EVERY) => {}
             signal = signals.stop() => {
@@ -187,6 +191,13 @@ async fn inspected_until_fit(
                 return Ok(None);
             }
         }
+    }
+}
+
+/// What `/readyz` says from now on, instead of asking etcd; `None`: it asks etcd.
+fn refuse_readiness(refusal: &Refusal, why: Option<String>) {
+    if let Ok(mut refusal) = refusal.lock() {
+        *refusal = why;
     }
 }
 

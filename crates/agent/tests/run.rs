@@ -3,6 +3,7 @@
 mod pod;
 mod recover;
 mod restore;
+mod trust;
 
 use std::net::TcpStream;
 use std::os::unix::process::ExitStatusExt;

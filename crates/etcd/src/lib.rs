@@ -6,6 +6,7 @@
 //! - [`MemberStatus`], [`MemberList`], ...: the replies
 //! - [`SnapshotStream`]: the database of a member, as it arrives
 //! - [`CallError`], [`Refusal`]: refused, unknown or unreachable
+//! - [`fn@handshake`]: which leaf a process of etcd presents, and which authorities it trusts
 //! - [`wire`]: etcd's messages and stubs, client and server side
 //! - `testkit` (a feature): real etcd processes for tests
 //!
@@ -15,6 +16,7 @@ mod client;
 mod dial;
 mod endpoint;
 mod error;
+mod handshake;
 mod reply;
 mod snapshot;
 #[cfg(feature = "testkit")]
@@ -25,6 +27,7 @@ pub mod wire;
 pub use client::{MemberClient, Read};
 pub use endpoint::{BadEndpoint, Deadlines, Endpoint, Tls};
 pub use error::CallError;
+pub use handshake::{Handshake, HandshakeError, handshake};
 pub use quorate_model::Refusal;
 pub use quorate_model::snapshot::{Alarm, AlarmKind};
 pub use reply::{ListedMember, MemberList, MemberStatus, StoredValue};

@@ -1,5 +1,6 @@
 //! The etcd port.
 
+mod handshake;
 mod peers;
 mod real_etcd;
 mod tls;
