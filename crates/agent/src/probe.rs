@@ -79,7 +79,7 @@ pub struct Probe {
     refusal: Refusal,
 }
 
-/// Why etcd is not started yet: what the guard said last, while it looks at the volume again and again.
+/// Why etcd is not started yet: what the guard said last, while it looks at the volume again and again, or what is waited for.
 pub type Refusal = Arc<Mutex<Option<String>>>;
 
 impl Probe {

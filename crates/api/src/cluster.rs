@@ -37,7 +37,9 @@ pub use pod::{PodMetadata, PodSpec, PodTemplate, Resources};
 pub use recovery::{DEFAULT_GRACE_PERIOD, DEFAULT_KEEP_VOLUMES, DEFAULT_TIMEOUT, RecoverySpec};
 pub use service::{ServiceSpec, ServiceType, TrafficDistribution};
 pub use storage::{AccessMode, DEFAULT_VOLUME_SIZE, Medium, Retention, RetentionPolicy, StorageSpec};
-pub use tls::{AltNames, AutoTlsConfig, CertManagerConfig, TlsProvider, TlsProviderConfig, TlsSpec};
+pub use tls::{
+    AltNames, AutoTlsConfig, CertManagerConfig, RotationSpec, TlsProvider, TlsProviderConfig, TlsSpec,
+};
 pub use updates::{OperatorDefaults, UpdatesSpec};
 
 /// The largest `size`.

@@ -148,6 +148,18 @@ pub const RECOVER_QUORUM_FROM: &str = "operator.etcd.io/recover-quorum-from";
 /// The value of [`RECOVER_QUORUM_FROM`] that leaves the choice to the operator.
 pub const RECOVER_AUTO: &str = "auto";
 
+/// Annotation that orders to replace a certificate authority: `clients` or `peers`, and after a slash any word that was not used before.
+pub const ROTATE_CA: &str = "operator.etcd.io/rotate-ca";
+
+/// Annotation that says that all clients trust the authority of this fingerprint (16 digits or more): a rotation waits no longer for them.
+pub const CLIENTS_TRUST: &str = "operator.etcd.io/clients-trust";
+
+/// Annotation that says that all clients present certificates of the authority of this fingerprint (16 digits or more).
+pub const CLIENTS_PRESENT: &str = "operator.etcd.io/clients-present";
+
+/// Annotation on Pods: the generation of trust that its agent waits for before etcd starts; absent: 0.
+pub const TRUST: &str = "operator.etcd.io/trust";
+
 /// Label on Jobs and their Pods: the EtcdBackup that they are of. Reflectors select on it.
 pub const BACKUP: &str = "operator.etcd.io/backup";
 

@@ -218,6 +218,10 @@ reasons! {
     CertificateExpired: EtcdCluster;
     /// The Secret of the certificate authority is gone, or has another authority. Certificates cannot be renewed.
     AuthorityLost: EtcdCluster;
+    /// A certificate authority is being replaced by another one.
+    RotatingAuthority: EtcdCluster;
+    /// The order to replace a certificate authority is not followed.
+    RotationRefused: EtcdCluster;
     /// `tls.provider` is `disabled`.
     TlsDisabled: EtcdCluster;
     /// The API server refuses a write of the operator.

@@ -290,9 +290,41 @@ pub struct CertificatesStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer_authority: Option<String>,
 
+    /// The generation of trust: raised when what members are to trust changes. A Pod of an earlier one is restarted. Recorded.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub trust: u32,
+
+    /// The rotation of an authority that is under way. Recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rotation: Option<RotationStatus>,
+
+    /// The order to replace an authority that was followed last: the text of the annotation operator.etcd.io/rotate-ca. Recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_rotation_order: Option<String>,
+
     /// When the first of the certificates ends, the authorities included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_after: Option<Time>,
+}
+
+/// The rotation of a certificate authority.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RotationStatus {
+    /// The authority that is replaced: clients or peers.
+    pub authority: String,
+
+    /// The sha256 of the certificate of the authority that has signed so far.
+    pub from: String,
+
+    /// The sha256 of the certificate of the one that takes its place.
+    pub to: String,
+
+    /// How far it is. Trust: members and clients learn to trust the new one. Sign: the new one signs. Drop: members forget the earlier one.
+    pub stage: String,
+
+    /// Since when it is in this stage.
+    pub since: MicroTime,
 }
 
 /// A defragmentation that the operator ordered.
@@ -429,7 +461,10 @@ impl EtcdClusterStatus {
         let is_replaced =
             self.replacing.is_some() || self.incarnation.is_some() || self.quorum_recovery.is_some();
         // An older operator would sign the certificate of peers by the authority of clients, which no peer trusts.
-        let has_two = self.certificates.as_ref().is_some_and(|own| own.peer_authority.is_some());
+        let has_two = self
+            .certificates
+            .as_ref()
+            .is_some_and(|own| own.peer_authority.is_some() || own.rotation.is_some() || own.trust > 0);
         let needed = match (has_two, is_replaced, restores) {
             (true, _, _) => FORMAT_VERSION,
             (false, true, _) => ONE_AUTHORITY,
@@ -460,6 +495,10 @@ impl EtcdClusterStatus {
             unknown(format!("status.members[{}].{field}", member.name))
         })
     }
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// A value that only a newer operator knows counts as absent.

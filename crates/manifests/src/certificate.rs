@@ -1,9 +1,11 @@
 //! Certificates: their kinds, the names they are valid for, and their Secrets. Keys are generated elsewhere.
 //!
 //! - [`read`](mod@read): from Secrets to what decisions need; [`order`]: what is generated, and the write of its Secret
+//! - [`rotation`]: while an authority takes the place of another one
 
 pub mod order;
 pub mod read;
+pub mod rotation;
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -86,12 +88,14 @@ pub fn is_of_authority(meta: &ObjectMeta, at: &ClusterRef) -> bool {
     Ca::ALL.into_iter().any(is)
 }
 
-/// An authority's common name. It is unique, also among clusters of one name that exist one after another: by it those who verify find it.
-pub fn authority_name(ca: Ca, uid: &ClusterUid) -> String {
-    match ca {
+/// An authority's common name. It is unique, also among those that one cluster has one after another, and among clusters of one name: by it
+/// those who verify find it.
+pub fn authority_name(ca: Ca, uid: &ClusterUid, generation: u32) -> String {
+    let name = match ca {
         Ca::Clients => format!("quorate-ca {uid}"),
         Ca::Peers => format!("quorate-peer-ca {uid}"),
-    }
+    };
+    if generation == 0 { name } else { format!("{name} {generation}") }
 }
 
 /// The user that the operator, its agents and its Jobs are where etcd's auth is enabled: the common name of the client certificate.
@@ -137,20 +141,6 @@ pub fn kept<'a>(leaf: Leaf, secrets: &[&'a Secret], at: &ClusterRef, uid: &Clust
 /// The content of a Secret, if it is complete.
 pub fn kept_in(secret: &Secret) -> Option<Kept<'_>> {
     Some(Kept { ca: entry(secret, CA)?, cert: entry(secret, CERT)?, key: entry(secret, KEY)? })
-}
-
-/// The certificate and key of an authority of the cluster, if its Secret exists and is complete.
-pub(crate) fn authority_pair(
-    ca: Ca,
-    secrets: &[&Secret],
-    at: &ClusterRef,
-    uid: &ClusterUid,
-) -> Option<KeyPair> {
-    let name = Certificate::Authority(ca).secret_name(at);
-    let mut named = secrets.iter().filter(|secret| secret.metadata.name.as_ref() == Some(&name));
-    let kept = kept_in(named.find(|secret| read::is_authority_of(&secret.metadata, at, uid))?)?;
-    let text = |pem: &[u8]| String::from_utf8_lossy(pem).into_owned();
-    Some(KeyPair { cert: text(kept.cert), key: text(kept.key) })
 }
 
 fn entry<'a>(secret: &'a Secret, key: &str) -> Option<&'a [u8]> {

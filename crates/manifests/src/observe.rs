@@ -5,6 +5,7 @@
 
 mod maintenance;
 mod pods;
+mod rotation;
 mod services;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -99,6 +100,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
     let copies_given = meta.annotations.as_ref().and_then(|annotations| annotations.get(keys::ADOPT_COPIES));
     let (allow_downgrade, unreadable_version) = allow_downgrade(meta);
     let (replace_member, unknown_member) = replace_member(meta, &at, &record);
+    let (rotation_policy, unknown_authority) = rotation::read(cluster);
     let tls = record.target.as_ref().unwrap_or(&desired).tls;
     let client_name = service::client_name(&at);
     let client_form = service::client(cluster, &at);
@@ -131,6 +133,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         clock_differs: None,
         claims_not_read: BTreeMap::new(),
         recover_from: recover_from(meta),
+        rotation_policy,
         last_nodes: last_nodes(cluster),
         restore: bootstrap::by_spec(cluster),
         orders: restore::orders(restores, cluster, &record),
@@ -167,7 +170,12 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
     };
     Ok(Observation {
         snapshot,
-        refused: refused.or(unreadable).or(unreadable_copies).or(unreadable_version).or(unknown_member),
+        refused: refused
+            .or(unreadable)
+            .or(unreadable_copies)
+            .or(unreadable_version)
+            .or(unknown_member)
+            .or(unknown_authority),
     })
 }
 

@@ -88,6 +88,8 @@ pub struct Member<'a> {
     pub agent_image: &'a str,
     /// The agent comes by an image volume; otherwise by an init container.
     pub by_image_volume: bool,
+    /// The generation of trust that its agent waits for.
+    pub trust: u32,
     /// The family of its address.
     pub ip_family: IpFamily,
     /// Its PriorityClass, if the template names none.
@@ -191,6 +193,10 @@ fn metadata(member: &Member<'_>, template: &Template) -> Value {
     // Not part of the revision: Pods that run get it when they are created again.
     annotations.entry(SAFE_TO_EVICT.to_owned()).or_insert_with(|| scratch_volumes(member).join(","));
     annotations.insert(keys::REVISION.to_owned(), target.pod.revision.0.clone());
+    // A Pod of a cluster whose authorities were never replaced is as it always was.
+    if member.trust > 0 && target.tls {
+        annotations.insert(keys::TRUST.to_owned(), member.trust.to_string());
+    }
     // The EtcdCluster names the image of this container. What fetches gets its token.
     annotations.extend(SKIP_CONTAINERS.map(|key| (key.to_owned(), ETCD.to_owned())));
     // A member that has joined before is labelled from the start.

@@ -3,6 +3,7 @@
 mod incarnation;
 mod quorum_recovery;
 mod replacement;
+mod rotation;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use k8s_openapi::jiff::Timestamp;
@@ -51,6 +52,9 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
             .as_ref()
             .and_then(|own| own.peer_authority.as_deref())
             .map(Fingerprint::new),
+        rotation: status.certificates.as_ref().and_then(|own| rotation::read(own.rotation.as_ref()?)),
+        spent_rotation: status.certificates.as_ref().and_then(|own| own.last_rotation_order.clone()),
+        trust: status.certificates.as_ref().map_or(0, |own| own.trust),
         abandoned: bootstrap.abandoned.and_then(|why| match why {
             AbandonedReason::VolumeLost => Some(Abandoned::VolumeLost),
             AbandonedReason::SpecEdited => Some(Abandoned::SpecEdited),
@@ -150,6 +154,9 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         cluster_id,
         authority,
         peer_authority,
+        rotation,
+        spent_rotation,
+        trust,
         restore,
         abandoned,
         hibernating,
@@ -195,6 +202,9 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
     let certificates = CertificatesStatus {
         authority: authority.as_ref().map(|own| own.as_str().to_owned()),
         peer_authority: peer_authority.as_ref().map(|own| own.as_str().to_owned()),
+        trust: *trust,
+        rotation: rotation.as_ref().map(rotation::write),
+        last_rotation_order: spent_rotation.clone(),
         not_after,
     };
     status.certificates = Some(certificates).filter(|own| *own != CertificatesStatus::default());

@@ -11,12 +11,13 @@ use quorate_api::{EtcdBackup, EtcdCluster, keys};
 use quorate_model::effect::Boot;
 use quorate_model::record::Stage;
 use quorate_model::{
-    Effect, Instant, KubeEffect, Leaf, ManagedObject, MemberName, Record, Snapshot, Target, Token, Uid,
+    Ca, Effect, Fingerprint, Instant, KubeEffect, Leaf, ManagedObject, MemberName, Record, Snapshot, Target,
+    Token, Uid,
 };
 use serde_json::{Map, Value, json};
 
 use crate::certificate::order::{self, Renewed};
-use crate::certificate::{self, Certificate, KeyPair, Order};
+use crate::certificate::{Certificate, KeyPair, Order, rotation};
 use crate::kind::Kind;
 use crate::labels::{self, is_owned_by};
 use crate::observe::ClusterObjects;
@@ -136,8 +137,40 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
             let made = made.filter(|backup| backup.metadata.name.as_ref() == Some(name));
             Request::Backup(Box::new(made.unwrap_or_default()))
         }
-        KubeEffect::CreateAuthority { ca } => {
-            Request::Certificate(Box::new(order::authority(cluster, at, *ca, &snapshot.uid, context.now)))
+        KubeEffect::CreateAuthority { ca } => Request::Certificate(Box::new(order::authority(
+            cluster,
+            at,
+            *ca,
+            &snapshot.uid,
+            generation(context, *ca),
+            context.now,
+        ))),
+        KubeEffect::MakeNextAuthority { ca, secret, resource_version } => {
+            let seen = (secret, resource_version.as_str());
+            let generation = generation(context, *ca);
+            Request::Certificate(Box::new(order::next_authority(
+                at,
+                *ca,
+                &snapshot.uid,
+                seen,
+                generation,
+                context.now,
+            )))
+        }
+        KubeEffect::ArrangeAuthority { ca, secret, resource_version, signer, previous } => {
+            let name = Certificate::from(*ca).secret_name(at);
+            let found = seen.secrets.iter().find(|seen| seen.metadata.name.as_ref() == Some(&name));
+            let as_seen = (secret, resource_version.as_str());
+            let act = found.and_then(|found| rotation::arrange(found, as_seen, signer, previous.as_ref()));
+            write(Kind::Secret, &name, act.unwrap_or_else(refused_patch))
+        }
+        KubeEffect::WriteTrust { leaf, secret, resource_version, trust, drop, generation } => {
+            let own = (at, &snapshot.uid);
+            let as_seen = (secret, resource_version.as_str());
+            let bundle = (trust.as_slice(), drop.as_ref());
+            let act = rotation::write_trust(&seen.secrets, own, *leaf, as_seen, bundle, *generation);
+            let act = act.unwrap_or_else(refused_patch);
+            write(Kind::Secret, &Certificate::from(*leaf).secret_name(at), act)
         }
         KubeEffect::KeepAuthority { ca, secret, resource_version } => {
             let patch = json!({ "metadata": {
@@ -152,13 +185,13 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
             let act = delete(secret, resource_version);
             write(Kind::Secret, &Certificate::from(*ca).secret_name(at), act)
         }
-        KubeEffect::IssueLeaf { leaf, by: _ } => leaf_order(context, *leaf, None),
+        KubeEffect::IssueLeaf { leaf, by } => leaf_order(context, *leaf, by, None),
         KubeEffect::RenewLeaf { leaf, by, secret, resource_version } => {
             let seen = snapshot.certificates.as_ref().and_then(|seen| seen.leaves.get(leaf));
             let trusts =
                 seen.is_some_and(|seen| seen.content.as_ref().is_ok_and(|leaf| leaf.trusted.contains(by)));
             let renewed = Renewed { secret, resource_version, trusts_authority: trusts };
-            leaf_order(context, *leaf, Some(renewed))
+            leaf_order(context, *leaf, by, Some(renewed))
         }
         KubeEffect::CreateVolume { member } => {
             let storage = &target(context).storage;
@@ -207,6 +240,7 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
                     }
                     AgentDelivery::ImageVolume => true,
                 },
+                trust: record.trust,
                 ip_family: defaults.ip_family,
                 priority_class: default_priority_class(context),
             });
@@ -371,17 +405,29 @@ fn token(record: &Record) -> Token {
     record.token.clone().unwrap_or_else(|| Token::new(""))
 }
 
-/// A leaf that the observed authority signs. Without its key nothing can be signed, which the driver then reports.
-fn leaf_order(context: &Context<'_>, leaf: Leaf, renewed: Option<Renewed<'_>>) -> Request {
+/// The plan rests on what is in a Secret. Where that is gone meanwhile, a patch with this precondition is refused.
+fn refused_patch() -> Act {
+    Act::Patch(json!({ "metadata": { "uid": "not there any more" } }))
+}
+
+/// The generation of an authority that is made: that of the trust in it. The first one has none.
+fn generation(context: &Context<'_>, ca: Ca) -> u32 {
+    let Context { snapshot, record, .. } = context;
+    let signs = |seen| record.authority_of(snapshot.signs_for(seen, record, ca)).is_some();
+    if snapshot.certificates.as_ref().is_some_and(signs) { record.trust + 1 } else { record.trust }
+}
+
+/// A leaf that this authority signs. Without its key nothing can be signed, which the driver then reports.
+fn leaf_order(context: &Context<'_>, leaf: Leaf, by: &Fingerprint, renewed: Option<Renewed<'_>>) -> Request {
     let Context { cluster, seen, snapshot, record, now, .. } = context;
     let at = &snapshot.cluster;
-    let certificates = snapshot.certificates.as_ref();
-    let ca = certificates.map(|certificates| snapshot.signs_for(certificates, record, leaf.ca()));
-    let pair = ca.and_then(|ca| certificate::authority_pair(ca, &seen.secrets, at, &snapshot.uid));
+    let pair = rotation::pair(&seen.secrets, (at, &snapshot.uid), by);
     let pair = pair.unwrap_or_else(|| KeyPair { cert: String::new(), key: String::new() });
-    let secret = certificates.zip(ca).and_then(|(certificates, ca)| certificates.authorities.get(&ca));
-    let authority = secret.and_then(|secret| secret.content.as_ref().ok());
-    Request::Certificate(Box::new(order::leaf(cluster, at, leaf, (pair, authority), renewed, *now)))
+    // While an authority is being replaced, its `ca.crt` lacks one of both until C2 has written it.
+    let trust = if record.rotation.is_some() { 0 } else { record.trust };
+    let mut secrets = snapshot.certificates.iter().flat_map(|certificates| certificates.authorities.values());
+    let authority = secrets.find_map(|secret| secret.with(by));
+    Request::Certificate(Box::new(order::leaf(cluster, at, leaf, (pair, authority), renewed, (trust, *now))))
 }
 
 /// An object that is to be created, with what the spec gives it.

@@ -19,10 +19,11 @@ use quorate_model::incarnation::Order;
 use quorate_model::quorum_recovery::{Log, RecoverFrom};
 use quorate_model::record::{Abandoned, Loss};
 use quorate_model::restore::{RestoreCause, RestoreFailure};
+use quorate_model::rotation::{Rotation, RotationStage};
 use quorate_model::snapshot::{Alarm, AlarmKind, AuthorityLoss, Database, Etcd, KeptOutByAuth, Listed};
 use quorate_model::{
-    ClockDifference, ClusterId, Fingerprint, GuardVerdict, MemberId, MemberName, PeerUrl, Revision, Span,
-    Token, Uid, Version, Waiting,
+    Ca, ClockDifference, ClusterId, Fingerprint, GuardVerdict, Instant, MemberId, MemberName, PeerUrl,
+    Revision, Span, Token, Uid, Version, Waiting,
 };
 use serde_json::{Value, json};
 
@@ -93,6 +94,12 @@ fn waited_on() -> Vec<Waiting> {
     all
 }
 
+fn rotation(stage: RotationStage) -> Rotation {
+    let fingerprint = |digit: &str| Fingerprint::new(digit.repeat(64));
+    let ca = Ca::Clients;
+    Rotation { ca, from: fingerprint("a"), to: fingerprint("b"), stage, since: Instant(0) }
+}
+
 /// The next one. A new variant does not compile before it is in this chain.
 fn after(waiting: &Waiting) -> Option<Waiting> {
     let demo = || name("demo-1");
@@ -145,7 +152,23 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             loss: AuthorityLoss::Missing(Some(Fingerprint::new("0a1b2c3d4e5f60718293"))),
         },
         Waiting::AuthorityLost { secret, .. } => Waiting::AuthorityEnded(secret.clone()),
-        Waiting::AuthorityEnded(_) => Waiting::Clearing(Abandoned::VolumeLost.as_str()),
+        Waiting::AuthorityEnded(_) => {
+            Waiting::Rotating(rotation(RotationStage::Trust), Unsafe::NotTrusted(demo()))
+        }
+        Waiting::Rotating(Rotation { stage: RotationStage::Trust, .. }, _) => {
+            Waiting::Rotating(rotation(RotationStage::Sign), Unsafe::EarlierPresented(demo()))
+        }
+        Waiting::Rotating(Rotation { stage: RotationStage::Sign, .. }, _) => {
+            Waiting::Rotating(rotation(RotationStage::Drop), Unsafe::NotTrusted(demo()))
+        }
+        Waiting::Rotating(Rotation { stage: RotationStage::Drop, .. }, _) => {
+            Waiting::ClientsHaveTime(rotation(RotationStage::Trust), Instant(1_790_000_000_000))
+        }
+        Waiting::ClientsHaveTime(Rotation { stage: RotationStage::Trust, .. }, until) => {
+            Waiting::ClientsHaveTime(rotation(RotationStage::Sign), *until)
+        }
+        Waiting::ClientsHaveTime(..) => Waiting::RotationRefused("it signs for peers, too".to_owned()),
+        Waiting::RotationRefused(_) => Waiting::Clearing(Abandoned::VolumeLost.as_str()),
         Waiting::Clearing(_) => Waiting::PodStarting(demo()),
         Waiting::PodStarting(_) => {
             Waiting::PodStuck(demo(), "Unschedulable: 0/3 nodes are available".to_owned())
@@ -396,7 +419,10 @@ fn after_refusal(why: &Unsafe) -> Option<Unsafe> {
         Unsafe::WouldLoseQuorum { .. } => Unsafe::NotReplaced(demo()),
         Unsafe::NotReplaced(_) => Unsafe::SplitBrain,
         Unsafe::SplitBrain => Unsafe::AnotherAuthority,
-        Unsafe::AnotherAuthority => Unsafe::ClockDiffers(ClockDifference::Behind(Span::seconds(600))),
+        Unsafe::AnotherAuthority => Unsafe::NotTrusted(demo()),
+        Unsafe::NotTrusted(_) => Unsafe::EarlierPresented(demo()),
+        Unsafe::EarlierPresented(_) => Unsafe::BundleNotWritten,
+        Unsafe::BundleNotWritten => Unsafe::ClockDiffers(ClockDifference::Behind(Span::seconds(600))),
         Unsafe::ClockDiffers(_) => Unsafe::AuthorityKept,
         Unsafe::AuthorityKept => Unsafe::NoClaim(demo()),
         Unsafe::NoClaim(_) => Unsafe::NotLost(demo()),

@@ -16,10 +16,11 @@ use quorate_model::record::{
     Stage, Suspicion,
 };
 use quorate_model::restore::Restore;
+use quorate_model::rotation::{Rotation, RotationStage};
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
-    ClusterId, ClusterUid, Fingerprint, GuardVerdict, Instant, MemberId, MemberName, Minor, Ordinal, Record,
-    Revision, Target, Token, Uid, Version,
+    Ca, ClusterId, ClusterUid, Fingerprint, GuardVerdict, Instant, MemberId, MemberName, Minor, Ordinal,
+    Record, Revision, Target, Token, Uid, Version,
 };
 
 fn text() -> impl Strategy<Value = String> {
@@ -182,6 +183,18 @@ fn order() -> Order {
     Order::Restore { name: "back".to_owned(), uid: Uid::new("uid") }
 }
 
+fn rotation(since: u32) -> Rotation {
+    let stages = [RotationStage::Trust, RotationStage::Sign, RotationStage::Drop];
+    let ca = if since.is_multiple_of(2) { Ca::Clients } else { Ca::Peers };
+    Rotation {
+        ca,
+        from: Fingerprint::new("a"),
+        to: Fingerprint::new("b"),
+        stage: stages[usize::try_from(since % 3).unwrap()],
+        since: Instant(i64::from(since)),
+    }
+}
+
 fn record() -> impl Strategy<Value = Record> {
     let abandoned = [Abandoned::VolumeLost, Abandoned::SpecEdited, Abandoned::VolumeEmptied];
     let abandoned = prop::option::of(prop::sample::select(abandoned.to_vec()));
@@ -234,6 +247,9 @@ fn record() -> impl Strategy<Value = Record> {
                     cluster_id: id.map(ClusterId),
                     authority: authority.0.map(Fingerprint::new),
                     peer_authority: authority.1.map(Fingerprint::new),
+                    rotation: token.2.then(|| rotation(next)),
+                    spent_rotation: hibernating.then(|| "peers/again".to_owned()),
+                    trust: attempt,
                     abandoned,
                     hibernating,
                     next_ordinal: Ordinal(next),

@@ -281,6 +281,11 @@ impl Effect {
                 | Step::W3
                 | Step::I3
                 | Step::I4
+                | Step::C1
+                | Step::C2
+                | Step::C4
+                | Step::C6
+                | Step::C7
         )
     }
 

@@ -41,6 +41,7 @@ pub mod quorum_recovery;
 pub mod record;
 pub mod refusal;
 pub mod restore;
+pub mod rotation;
 pub mod snapshot;
 pub mod target;
 pub mod time;

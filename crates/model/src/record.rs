@@ -13,6 +13,7 @@ use crate::names::{ClusterUid, MemberName, Ordinal, Token, Uid};
 use crate::priority::NoPriorityClass;
 use crate::quorum_recovery::{QuorumRecovery, RecoverFrom};
 use crate::restore::Restore;
+use crate::rotation::Rotation;
 use crate::snapshot::DEFRAGMENT_DEADLINE;
 use crate::target::{Medium, Target};
 use crate::time::{Instant, Span};
@@ -42,6 +43,12 @@ pub struct Record {
     pub authority: Option<Fingerprint>,
     /// The authority of peers; `None` where that of clients signs for them, too, as in clusters of earlier releases.
     pub peer_authority: Option<Fingerprint>,
+    /// The rotation of an authority that is under way.
+    pub rotation: Option<Rotation>,
+    /// The order to rotate an authority that was followed or refused last. It is not followed again.
+    pub spent_rotation: Option<String>,
+    /// The generation of trust: raised when what members are to trust changes. A Pod of an earlier one started with other authorities.
+    pub trust: u32,
     /// What the members of the bootstrap began, or begin, with; `None`: with nothing. Recorded at B1 and kept from attempt to attempt.
     pub restore: Option<Restore>,
     /// The attempt was given up: its Pods and volumes are being cleared away.

@@ -19,6 +19,7 @@ mod volume_space;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::certificate::Ca;
 use crate::guard::GuardVerdict;
 use crate::ids::{ClusterId, MemberId, Revision};
 use crate::incarnation::RestoreOrder;
@@ -29,6 +30,7 @@ use crate::quorum::has_quorum;
 use crate::quorum_recovery::{ReadOnlyPod, RecoverFrom};
 use crate::record::Record;
 use crate::restore::{Restore, RestoreFailure};
+use crate::rotation::{Handshake, RotationPolicy};
 use crate::target::{PodRevision, Retention, Target};
 use crate::time::{ClockDifference, Instant, Span};
 use crate::version::{Minor, Version};
@@ -99,6 +101,8 @@ pub struct Snapshot {
     pub orders: Vec<RestoreOrder>,
     /// The annotation that orders to recover a lost quorum.
     pub recover_from: Option<RecoverFrom>,
+    /// What people say about the rotation of certificate authorities.
+    pub rotation_policy: RotationPolicy,
     /// Where members ran, as status has it.
     pub last_nodes: BTreeMap<MemberName, LastNodes>,
     /// Why status was written by a newer operator, if it was: then the record is not complete.
@@ -193,6 +197,8 @@ pub struct Pod {
     pub zone: Option<String>,
     /// The revision of the Pod template it was built from.
     pub revision: PodRevision,
+    /// The generation of trust that its agent waited for before etcd started.
+    pub trust: u32,
     /// It has our scheduling gate: it runs nowhere before it is ungated.
     pub gated: bool,
     /// Started with `new`.
@@ -347,6 +353,8 @@ pub struct Etcd {
     pub list_failure: Option<String>,
     /// Each member's own answer, by the name of its Pod.
     pub answers: BTreeMap<MemberName, Answer>,
+    /// What a handshake of this pass at each port of a member showed. Looked at while an authority is rotated.
+    pub handshakes: BTreeMap<(MemberName, Ca), Handshake>,
     /// What the leader had committed in an earlier look, at least [`IN_SYNC_WITHIN`] ago.
     pub committed_before: Option<CommittedMark>,
     /// The proof of progress of this pass.

@@ -34,12 +34,15 @@ const RESTORE_IN_PLACE: [Scene; 2] = [Scene::Create, Scene::RestoreInPlace];
 const WITHDRAW_RESTORE: [Scene; 2] = [Scene::Create, Scene::WithdrawRestore];
 
 /// Effects that do not happen in a world with modelled members, with the tests that cover them.
-const ELSEWHERE: [(&str, &str); 10] = [
+const ELSEWHERE: [(&str, &str); 13] = [
     ("CreateBackup", "no Jobs run here: backups_before.rs"),
     ("CreateAuthority", "modelled members have no TLS: crash.rs"),
     ("IssueLeaf", "modelled members have no TLS: crash.rs"),
     ("DeleteAuthority", "modelled members have no TLS: crash.rs"),
     ("KeepAuthority", "modelled members have no TLS: certificates.rs"),
+    ("MakeNextAuthority", "modelled members have no TLS: testing/sim/tests/rotate.rs"),
+    ("ArrangeAuthority", "modelled members have no TLS: testing/sim/tests/rotate.rs"),
+    ("WriteTrust", "modelled members have no TLS: testing/sim/tests/rotate.rs"),
     ("RenewLeaf", "modelled members have no TLS: certificates.rs"),
     ("EvictPod", "the replies to evictions are not lost here: testing/sim/tests/evictions.rs"),
     ("ApplyMetadata", "no story edits labels: crates/manifests/tests/metadata.rs"),
@@ -48,13 +51,18 @@ const ELSEWHERE: [(&str, &str); 10] = [
 ];
 
 /// Steps with the tests that crash at them.
-const STEPS_ELSEWHERE: [(Step, &str); 12] = [
+const STEPS_ELSEWHERE: [(Step, &str); 17] = [
     (Step::T0, "backups_before.rs"),
     (Step::D0, "backups_before.rs"),
     (Step::I1, "crash.rs"),
     (Step::I2, "crash.rs"),
     (Step::I3, "certificates.rs"),
     (Step::I4, "certificates.rs"),
+    (Step::C1, "testing/sim/tests/rotate.rs"),
+    (Step::C2, "testing/sim/tests/rotate.rs"),
+    (Step::C4, "testing/sim/tests/rotate.rs"),
+    (Step::C6, "testing/sim/tests/rotate.rs"),
+    (Step::C7, "testing/sim/tests/rotate.rs"),
     (Step::Q1, "testing/sim/tests/recover.rs"),
     (Step::Q2, "testing/sim/tests/recover.rs"),
     (Step::Q4, "testing/sim/tests/recover.rs"),

@@ -7,8 +7,8 @@ use quorate_model::effect::{Rehearsal, Unsafe};
 use quorate_model::record::{Leaving, Member, QuarantineCause, Stage};
 use quorate_model::snapshot::{DOUBT_INTERVAL, Listed, PROOF_INTERVAL, Pod, StatusReply, Unhealthy, Volume};
 use quorate_model::{
-    ClockDifference, Effect, Instant, KubeEffect, ManagedObject, MemberName, Ordinal, Plan, Protocol, Record,
-    Snapshot, Span, Step, Waiting,
+    ClockDifference, Effect, Instant, KubeEffect, Leaf, ManagedObject, MemberName, Ordinal, Plan, Protocol,
+    Record, Snapshot, Span, Step, Waiting,
 };
 
 use crate::safety::{self, Scene};
@@ -168,6 +168,13 @@ impl<'a> Draft<'a> {
         })
     }
 
+    /// Whether the plan signs a leaf: its Secret changes.
+    pub(crate) fn signs(&self, leaf: Leaf) -> bool {
+        self.effects.iter().filter_map(Effect::as_kube).any(|write| {
+            matches!(write, KubeEffect::RenewLeaf { leaf: signed, .. } | KubeEffect::IssueLeaf { leaf: signed, .. } if *signed == leaf)
+        })
+    }
+
     /// Whether the plan changes an object already: one of a member, of all Secrets, or a Service or budget.
     pub(crate) fn changes(&self, object: &ManagedObject) -> bool {
         self.effects.iter().filter_map(Effect::as_kube).any(|write| match object {
@@ -182,6 +189,9 @@ impl<'a> Draft<'a> {
                 write,
                 KubeEffect::KeepAuthority { .. }
                     | KubeEffect::DeleteAuthority { .. }
+                    | KubeEffect::MakeNextAuthority { .. }
+                    | KubeEffect::ArrangeAuthority { .. }
+                    | KubeEffect::WriteTrust { .. }
                     | KubeEffect::RenewLeaf { .. }
             ),
             ManagedObject::DisruptionBudget => {

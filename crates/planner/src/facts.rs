@@ -7,8 +7,7 @@ use crate::draft::Draft;
 
 /// Whether the member's Pod has another revision than the committed one.
 pub(crate) fn is_stale(draft: &Draft<'_>, member: &MemberName) -> bool {
-    let revision = draft.record.target.as_ref().map(|target| &target.pod.revision);
-    draft.pod(member).is_some_and(|pod| Some(&pod.revision) != revision)
+    draft.seen.is_stale(&draft.record, member)
 }
 
 /// Whether a voter's Pod is not labelled joined yet and must be. A Pod in which etcd has not run yet does not count: its

@@ -39,6 +39,9 @@ fn record(draft: &mut Draft<'_>) {
             // The authorities sign for the life of the EtcdCluster (R19).
             authority: before.authority,
             peer_authority: before.peer_authority,
+            rotation: before.rotation,
+            spent_rotation: before.spent_rotation,
+            trust: before.trust,
             // B1 commits the spec. Until then a spec that cannot be carried out is replaced by what was committed.
             target: before.target,
             restore: Some(restore),

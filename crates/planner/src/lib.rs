@@ -34,6 +34,7 @@ mod replace;
 mod restart;
 mod restore;
 mod rollout;
+mod rotate;
 pub mod safety;
 mod scale;
 mod shrink;
@@ -81,6 +82,7 @@ fn protocols(draft: &mut Draft<'_>) -> ControlFlow<Protocol> {
     restart::lost_pods(draft);
     connection::keep_up(draft);
     by(Protocol::NoQuorum, halt::without_quorum(draft))?;
+    rotate::advance(draft);
     upkeep::services_and_volumes(draft);
     by(Protocol::Maintain, maintain::finish_defragmentation(draft).into())?;
     maintain::disarm(draft);

@@ -13,6 +13,7 @@ mod incarnation;
 pub mod mutants;
 mod quorum_recovery;
 mod replace;
+mod rotation;
 mod serves;
 mod space;
 mod versions;
@@ -38,6 +39,7 @@ pub use incarnation::may_begin_incarnation;
 pub(crate) use quorum_recovery::{has_volume, loses_its_volume};
 pub use quorum_recovery::{is_read, is_stopped, may_recover};
 pub use replace::{has_claim, may_replace, needs_claim};
+pub use rotation::{is_dropped, may_begin_rotation, may_drop_earlier, may_sign_with_new};
 pub(crate) use serves::may_leave_out;
 
 use crate::facts;
@@ -95,6 +97,16 @@ fn may_write(scene: &Scene<'_>, write: &KubeEffect) -> Judged {
         | KubeEffect::CreateBackup { .. }
         | KubeEffect::DeleteBudget { .. } => Ok(()),
         KubeEffect::CreateAuthority { ca } => certificates::may_create_authority(scene, *ca),
+        KubeEffect::MakeNextAuthority { ca, secret, resource_version } => {
+            rotation::may_make_next(scene, *ca, secret, resource_version)
+        }
+        KubeEffect::ArrangeAuthority { ca, secret, resource_version, signer, previous } => {
+            rotation::may_arrange(scene, *ca, (secret, resource_version), signer, previous.as_ref())
+        }
+        KubeEffect::WriteTrust { leaf, secret, resource_version, trust, drop, generation } => {
+            let write = rotation::Bundle { trust, drop: drop.as_ref(), generation: *generation };
+            rotation::may_write_trust(scene, *leaf, (secret, resource_version), &write)
+        }
         KubeEffect::KeepAuthority { ca, secret, resource_version } => {
             certificates::may_keep_authority(scene, *ca, secret, resource_version)
         }

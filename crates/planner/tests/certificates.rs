@@ -335,13 +335,15 @@ fn m21_leaves_are_renewed_and_the_budget_is_kept_up_after_the_operator_was_rolle
 }
 
 /// A cluster that an earlier release created: the authority of clients signed every leaf.
-fn of_an_earlier_release(size: usize) -> World {
+pub(crate) fn of_an_earlier_release(size: usize) -> World {
     let mut world = World::running(size);
     world.seen.record.peer_authority = None;
     let now = world.now;
     let seen = certificates(&mut world.seen);
     seen.authorities.remove(&Ca::Peers);
     seen.leaves.insert(Leaf::Peer, crate::world::certificates::leaf(Leaf::Peer, &ca("ca-1"), 1, now));
+    let trusted = crate::world::certificates::trusted(&world.seen);
+    world.trusts.values_mut().for_each(|trusts| trusts.clone_from(&trusted));
     world
 }
 

@@ -24,6 +24,7 @@ mod recover;
 mod replace;
 mod restarts;
 mod restore;
+mod rotate;
 mod rules;
 mod space;
 mod traces;

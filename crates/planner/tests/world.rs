@@ -14,6 +14,7 @@ use quorate_model::names::Uid;
 use quorate_model::quorum::has_quorum;
 use quorate_model::quorum_recovery::{ReadOnlyAnswer, ReadOnlyOrder, ReadOnlyPod};
 use quorate_model::record::QuarantineCause;
+use quorate_model::rotation::{Handshake, RotationPolicy};
 use quorate_model::snapshot::{
     Alarm, AlarmKind, Answer, BackupState, Budget, BudgetPolicy, CLIENTS_LEAVE_WITHIN, COMPARED_WITHIN,
     CommittedMark, Database, DefaultsTurn, DefragmentAttempt, Etcd, Hashes, KeysHash, List, Listed,
@@ -22,8 +23,8 @@ use quorate_model::snapshot::{
 };
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
-    ClusterId, ClusterRef, ClusterUid, Effect, EtcdCall, Instant, KubeEffect, Leaf, MemberId, MemberName,
-    Minor, Plan, Record, Revision, Snapshot, Span, Target, Version, Waiting,
+    Ca, ClusterId, ClusterRef, ClusterUid, Effect, EtcdCall, Fingerprint, Instant, KubeEffect, Leaf,
+    MemberId, MemberName, Minor, Plan, Record, Revision, Snapshot, Span, Target, Version, Waiting,
 };
 use quorate_planner::plan;
 
@@ -44,6 +45,10 @@ pub struct World {
     pub cut_from_peers: BTreeSet<MemberName>,
     /// Members that answer although their Pod is being deleted.
     pub serving_on: BTreeSet<MemberName>,
+    /// The authorities that the etcd in each Pod trusts: those of its Secrets when it started.
+    pub trusts: BTreeMap<Uid, BTreeMap<Ca, BTreeSet<Fingerprint>>>,
+    /// The kubelets of these members have not brought the leaves that were signed last.
+    pub presents_earlier: BTreeMap<MemberName, Fingerprint>,
     /// What the members whose disks hang had applied before.
     pub hung: BTreeMap<MemberName, u64>,
     /// Passes came before, so that what the leader had committed is known without a proof.
@@ -136,6 +141,7 @@ impl World {
                 restore: None,
                 orders: Vec::new(),
                 recover_from: None,
+                rotation_policy: RotationPolicy::default(),
                 last_nodes: BTreeMap::new(),
                 cluster: ClusterRef::new("default", "demo"),
                 uid: ClusterUid::new("uid-1"),
@@ -181,6 +187,8 @@ impl World {
             silent: BTreeSet::new(),
             still_learners: BTreeSet::new(),
             serving_on: BTreeSet::new(),
+            trusts: BTreeMap::new(),
+            presents_earlier: BTreeMap::new(),
             hung: BTreeMap::new(),
             sees_commits: false,
             never_lead: BTreeSet::new(),
@@ -363,6 +371,11 @@ impl World {
 
     /// Observes etcd.
     pub fn observe(&mut self) {
+        self.observe_members();
+        self.shake_hands();
+    }
+
+    fn observe_members(&mut self) {
         self.move_cluster_version();
         for kept_out in &self.kept_out {
             let id =
@@ -557,6 +570,9 @@ impl World {
             }
             KubeEffect::ApplyPeerService => self.seen.peer_service = Presence::Matches,
             KubeEffect::CreateAuthority { .. }
+            | KubeEffect::MakeNextAuthority { .. }
+            | KubeEffect::ArrangeAuthority { .. }
+            | KubeEffect::WriteTrust { .. }
             | KubeEffect::KeepAuthority { .. }
             | KubeEffect::DeleteAuthority { .. }
             | KubeEffect::IssueLeaf { .. }
@@ -764,6 +780,7 @@ impl World {
                 .as_ref()
                 .map(|target| target.pod.revision.clone())
                 .unwrap_or_default(),
+            trust: self.seen.record.trust,
             gated: is_first,
             boots_new: boot == Boot::New,
             read_only: self.held(boot),
@@ -791,11 +808,24 @@ impl World {
             replace,
             quota: Some(QUOTA),
         };
+        self.trusts.insert(pod.uid.clone(), certificates::trusted(&self.seen));
         assert!(self.seen.pods.insert(member.clone(), pod).is_none(), "two Pods of one name");
     }
 }
 
 impl World {
+    /// What handshakes show, as a pass looks at them.
+    fn shake_hands(&mut self) {
+        self.seen.etcd.handshakes.clear();
+        let Some(ca) = self.seen.handshakes_wanted(self.now) else { return };
+        for (member, pod) in self.seen.pods.iter().filter(|(member, _)| !self.silent.contains(*member)) {
+            let trusts = self.trusts.get(&pod.uid).and_then(|all| all.get(&ca)).cloned().unwrap_or_default();
+            let serves = self.presents_earlier.get(member).cloned();
+            let serves = serves.or_else(|| certificates::presented(&self.seen, ca));
+            self.seen.etcd.handshakes.insert((member.clone(), ca), Handshake { trusts, serves });
+        }
+    }
+
     /// A Pod in which etcd does not start.
     fn held(&self, boot: Boot) -> Option<ReadOnlyPod> {
         let order = match boot {

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use quorate_api::backup::EtcdBackup;
+use quorate_manifests::certificate::rotation::Shown;
 use quorate_manifests::certificate::{Generate, KeyPair};
 use quorate_manifests::{Kind, SiteQuestion, Write};
 use quorate_model::effect::EtcdCall;
 use quorate_model::snapshot::{Answer, KeysHash, List, Proof, Site, VolumeSpace};
-use quorate_model::{Instant, MemberName, Revision};
+use quorate_model::{Ca, Instant, MemberName, Revision};
 
 use crate::objects::{Caches, Object};
 use crate::reply::{CallError, WriteError};
@@ -63,6 +64,13 @@ pub enum Task {
     FreeSpace {
         /// The member.
         member: MemberName,
+    },
+    /// Look what a member trusts and presents at a port, by a TLS handshake. Answered by [`Reply::Handshake`].
+    Handshake {
+        /// The member.
+        member: MemberName,
+        /// At the port of these.
+        ca: Ca,
     },
     /// Ask a member for a linearizable member list. Answered by [`Reply::List`].
     MemberList {
@@ -131,6 +139,8 @@ pub enum Reply {
     Status(Answer),
     /// What the volume of a member has, or why that is not known.
     FreeSpace(Result<VolumeSpace, String>),
+    /// What the handshake showed, or why it showed nothing.
+    Handshake(Result<Shown, String>),
     /// The member list, or why there is none.
     List(Result<List, String>),
     /// The hash of a member's keys, or why there is none.
@@ -173,6 +183,7 @@ impl Task {
             | Self::Caches
             | Self::Status { .. }
             | Self::FreeSpace { .. }
+            | Self::Handshake { .. }
             | Self::MemberList { .. }
             | Self::Hash { .. }
             | Self::ProveProgress { .. }

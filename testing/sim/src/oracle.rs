@@ -329,6 +329,9 @@ impl Oracle {
             | KubeEffect::CreateBackup { .. }
             | KubeEffect::CreateAuthority { .. }
             | KubeEffect::KeepAuthority { .. }
+            | KubeEffect::MakeNextAuthority { .. }
+            | KubeEffect::ArrangeAuthority { .. }
+            | KubeEffect::WriteTrust { .. }
             | KubeEffect::DeleteAuthority { .. }
             | KubeEffect::IssueLeaf { .. }
             | KubeEffect::RenewLeaf { .. }

@@ -3,19 +3,33 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
+use quorate_manifests::certificate::rotation::Shown;
 use quorate_manifests::certificate::{Generate, KeyPair};
-use quorate_model::Instant;
 use quorate_model::certificate::Validity;
+use quorate_model::{Instant, Span};
 use quorate_pki::Pair;
 use serde_json::Value;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::pem::Pem;
+use x509_parser::prelude::FromDer as _;
 
-/// What a running etcd trusts: the entries of its Secrets.
-#[derive(Clone, Debug)]
-pub(crate) struct Trusted {
-    /// At the port of clients.
-    pub(crate) by_servers: String,
-    /// At the port of peers.
-    pub(crate) by_peers: String,
+/// How long a kubelet may take to bring a Secret that has changed into a Pod: its sync period and the life of its cache, a minute each.
+const KUBELET_BRINGS_WITHIN: Span = Span::seconds(120);
+
+/// The content of the leaves' Secrets, as it is mounted: entries as they are stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mounted {
+    /// What servers trust.
+    pub(crate) server_ca: String,
+    /// What peers trust.
+    pub(crate) peers_ca: String,
+    /// What clients trust.
+    pub(crate) client_ca: String,
+    pub(crate) server: String,
+    pub(crate) peer: String,
+    pub(crate) client: String,
+    /// The generation of trust that each Secret has at least.
+    pub(crate) generation: u32,
 }
 
 /// The keys that exist.
@@ -26,7 +40,9 @@ pub struct Trust {
     /// A person's backups of the Secrets of the first authorities, by their names.
     pub(crate) backups: BTreeMap<String, Value>,
     /// The authorities that a running etcd trusts, by the uid of its Pod: as they were in its Secrets when it started.
-    pub(crate) members: BTreeMap<String, Trusted>,
+    pub(crate) members: BTreeMap<String, Mounted>,
+    /// What the Secrets have had, the last one first, and since when.
+    mounts: Vec<(Instant, Mounted)>,
     /// The certificate of the authority that signed each leaf, by the leaf's text in a Secret.
     signers: BTreeMap<String, String>,
     /// From when until when each certificate is valid, by its text in a Secret.
@@ -58,6 +74,51 @@ impl Trust {
         KeyPair { cert, key }
     }
 
+    /// The Secrets have this from now on.
+    pub(crate) fn change_mounts(&mut self, content: Mounted, now: Instant) {
+        if self.mounts.first().is_none_or(|(_, last)| *last != content) {
+            self.mounts.insert(0, (now, content));
+        }
+        // What was replaced longer ago than that, no kubelet has any more.
+        let mut replaced = None;
+        self.mounts.retain(|(since, _)| {
+            let before = replaced.replace(*since);
+            before.is_none_or(|replaced: Instant| now - replaced <= KUBELET_BRINGS_WITHIN)
+        });
+    }
+
+    /// How long it takes until every kubelet has brought what the Secrets have; `None` if all have.
+    pub(crate) fn brought_after(&self, now: Instant) -> Option<Span> {
+        let (since, _) = self.mounts.first().filter(|_| self.mounts.len() > 1)?;
+        (now - *since <= KUBELET_BRINGS_WITHIN)
+            .then(|| *since + KUBELET_BRINGS_WITHIN + Span::seconds(1) - now)
+    }
+
+    /// What the Secrets have.
+    pub(crate) fn now(&self) -> Option<&Mounted> {
+        self.mounts.first().map(|(_, now)| now)
+    }
+
+    /// What an etcd finds that starts now in a Pod whose agent waits for this generation: the oldest that its kubelet may still have.
+    pub(crate) fn mounted_at_start(&self, waits_for: u32, now: Instant) -> Option<Mounted> {
+        self.oldest(now, |mounted| mounted.generation >= waits_for)
+    }
+
+    /// What a process presents: of the Secrets, the oldest content that its kubelet may still have, and none older than it started with.
+    pub(crate) fn presented_by(&self, at: &str, now: Instant) -> Option<Mounted> {
+        let began = self.members.get(at)?;
+        self.oldest(now, |mounted| mounted.generation >= began.generation)
+    }
+
+    fn oldest(&self, now: Instant, is_fit: impl Fn(&Mounted) -> bool) -> Option<Mounted> {
+        let replaced = self.mounts.iter().map(|(since, _)| Some(*since));
+        let may_have = std::iter::once(None).chain(replaced).zip(&self.mounts);
+        let may_have =
+            may_have.filter(|(replaced, _)| replaced.is_none_or(|at| now - at <= KUBELET_BRINGS_WITHIN));
+        let fit = may_have.map(|(_, (_, mounted))| mounted).filter(|mounted| is_fit(mounted)).last();
+        fit.or_else(|| self.now()).cloned()
+    }
+
     /// Whether one of the authorities in this entry of a Secret signed the leaf in that one. What a person put there is not judged.
     pub(crate) fn admits(&self, trusted: &str, leaf: &str) -> bool {
         let bundle = serde_json::from_value::<ByteString>(Value::String(trusted.to_owned()));
@@ -73,6 +134,19 @@ impl Trust {
 
 /// The number of the key of every leaf. Nothing depends on it.
 const OF_LEAVES: u64 = 1_000_000;
+
+/// What a server with these entries of Secrets shows in a handshake.
+pub(crate) fn shown(leaf: &str, bundle: &str) -> Shown {
+    let ders = |stored: &str| -> Vec<Vec<u8>> {
+        let pem = serde_json::from_value::<ByteString>(Value::String(stored.to_owned())).unwrap_or_default();
+        Pem::iter_from_buffer(&pem.0).filter_map(Result::ok).map(|pem| pem.contents).collect()
+    };
+    let subject = |der: &Vec<u8>| Some(X509Certificate::from_der(der).ok()?.1.subject().as_raw().to_vec());
+    Shown {
+        leaf: ders(leaf).into_iter().next().unwrap_or_default(),
+        trusted: ders(bundle).iter().filter_map(subject).collect(),
+    }
+}
 
 /// As it is stored in a Secret.
 fn stored(cert: &str) -> String {

@@ -503,6 +503,9 @@ impl World {
             self.moved();
             return Some(line);
         }
+        if let Some(line) = self.kubelets_bring_secrets() {
+            return Some(line);
+        }
         // At the goal the first waits take place, too.
         let all_rests = self.waited == WAITS.len() || (self.waited >= WAITS_AT_GOAL && self.is_well());
         // Under a fault that stays, the operator may try again and again.
@@ -540,6 +543,14 @@ impl World {
         self.advance(CLIENTS_LEAVE_WITHIN);
         self.operator.rested_on = None;
         Some(format!("{CLIENTS_LEAVE_WITHIN} pass, in which clients leave"))
+    }
+
+    /// While an authority is being replaced, the time passes in which kubelets bring what the Secrets have.
+    fn kubelets_bring_secrets(&mut self) -> Option<String> {
+        let left = self.trust.brought_after(self.now).filter(|_| self.record().rotation.is_some())?;
+        self.advance(left);
+        self.operator.rested_on = None;
+        Some(format!("{left} pass, in which kubelets bring Secrets"))
     }
 
     /// The request that was given up first arrives.

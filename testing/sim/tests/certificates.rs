@@ -65,12 +65,12 @@ fn s03_without_its_authority_a_cluster_serves_on_and_members_trust_each_other() 
     let mut world = at_rest(3);
     let remove = |name: &str| Fault::Remove("Secret".to_owned(), name.to_owned());
     assert!(world.strike(&remove("demo-ca")));
-    assert!(world.strike(&remove("demo-peer-tls")));
+    assert!(world.strike(&remove("demo-server-tls")));
     assert!(world.strike(&Fault::KillPod("demo-1".to_owned())));
     for _ in 0..40 {
         world.go();
         if !world.names(Kind::Secret).contains(&"demo-ca".to_owned()) {
-            assert!(!world.names(Kind::Secret).contains(&"demo-peer-tls".to_owned()), "who signed it?");
+            assert!(!world.names(Kind::Secret).contains(&"demo-server-tls".to_owned()), "who signed it?");
         }
     }
     // The person restores the authority. Then the leaf is issued, and the member restarts.

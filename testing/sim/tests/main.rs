@@ -29,5 +29,6 @@ mod replay;
 mod replicated;
 mod restore;
 mod room;
+mod rotate;
 mod status_and_data;
 mod stopping;

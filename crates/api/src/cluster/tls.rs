@@ -10,9 +10,9 @@ use crate::rules::{self, rule};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TlsSpec {
-    /// Where certificates come from. "auto": the operator keeps a CA for this cluster and issues server, peer and
-    /// client certificates (Secrets NAME-ca, NAME-server-tls, NAME-peer-tls, NAME-client-tls). "disabled": all traffic
-    /// is in plain text, and everybody who reaches the cluster can read and write its data. Fixed once the cluster is
+    /// Where certificates come from. "auto": the operator keeps an authority of clients and one of peers for this
+    /// cluster (Secrets NAME-ca, NAME-peer-ca) and issues server, peer and client certificates (Secrets NAME-server-tls, NAME-peer-tls,
+    /// NAME-client-tls). "disabled": all traffic is in plain text, and everybody who reaches the cluster can read and write its data. Fixed once the cluster is
     /// bootstrapped.
     #[schemars(with = "String", length(max = 32), extend("x-kubernetes-validations" = [
         rule("self in ['auto', 'disabled']",
@@ -24,6 +24,11 @@ pub struct TlsSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider_cfg: Option<TlsProviderConfig>,
 
+    /// How the operator replaces the certificate authorities of the cluster: at two thirds of their life, and on order, by the annotation
+    /// operator.etcd.io/rotate-ca.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rotation: Option<RotationSpec>,
+
     /// A field that newer versions of the etcd-io operator propose. Refused: `provider` is for peers and clients alike.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "peer_of_upstream")]
@@ -33,6 +38,22 @@ pub struct TlsSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "client_of_upstream")]
     pub client: Option<Value>,
+}
+
+/// How certificate authorities are replaced.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RotationSpec {
+    /// How long clients have to trust a new authority before it signs, and then to present what it signed before the earlier one is
+    /// forgotten: 168h, 30m. Twice in a rotation of the authority of clients; the annotations operator.etcd.io/clients-trust and
+    /// operator.etcd.io/clients-present, each with the fingerprint of the new authority, end it sooner. An API server reads the authorities
+    /// that it trusts once, so it has to be restarted in this time. Absent: 168h.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", length(max = 32), extend("x-kubernetes-validations" = [
+        rule("self.matches('^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$') && self != ''",
+            "tls.rotation.clientGrace must be a duration such as 168h, 1h30m or 45s"),
+    ]))]
+    pub client_grace: Option<String>,
 }
 
 /// Settings of the provider of certificates.

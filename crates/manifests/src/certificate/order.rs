@@ -11,7 +11,8 @@ use quorate_model::{Ca, ClusterRef, ClusterUid, Instant, Leaf, ManagedObject, Sp
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::{CA, CERT, Certificate, KEY};
+use super::rotation::{Place, TRUST};
+use super::{CA, Certificate};
 use crate::kind::Kind;
 use crate::request::{Act, Write};
 use crate::{labels, metadata};
@@ -85,6 +86,8 @@ struct Store {
     act: Act,
     /// What goes into `ca.crt`; `None` if it stays.
     ca: Option<Trusted>,
+    /// Where the certificate and its key go.
+    place: Place,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -112,6 +115,7 @@ pub(crate) fn authority(
     at: &ClusterRef,
     ca: Ca,
     uid: &ClusterUid,
+    generation: u32,
     now: Instant,
 ) -> Order {
     let name = Certificate::Authority(ca).secret_name(at);
@@ -123,11 +127,43 @@ pub(crate) fn authority(
     secret.metadata.annotations =
         Some(BTreeMap::from([(keys::CLUSTER_UID.to_owned(), uid.as_str().to_owned())]));
     let act = Act::Create(made(cluster, at, &name, &secret));
-    let validity = Validity { not_before: before(now, BEFORE), not_after: now + AUTHORITY };
     Order {
-        generate: Generate::Authority { common_name: super::authority_name(ca, uid), validity },
-        store: Store { namespace: at.namespace.clone(), name, act, ca: Some(Trusted::Itself) },
+        generate: new_authority(ca, uid, generation, now),
+        store: Store {
+            namespace: at.namespace.clone(),
+            name,
+            act,
+            ca: Some(Trusted::Itself),
+            place: Place::Signer,
+        },
     }
+}
+
+/// C1: the order of the authority that is to take the place of the one in this Secret, beside it.
+pub(crate) fn next_authority(
+    at: &ClusterRef,
+    ca: Ca,
+    uid: &ClusterUid,
+    (secret, resource_version): (&Uid, &str),
+    generation: u32,
+    now: Instant,
+) -> Order {
+    let metadata = json!({ "uid": secret.as_str(), "resourceVersion": resource_version });
+    Order {
+        generate: new_authority(ca, uid, generation, now),
+        store: Store {
+            namespace: at.namespace.clone(),
+            name: Certificate::Authority(ca).secret_name(at),
+            act: Act::Patch(json!({ "metadata": metadata })),
+            ca: None,
+            place: Place::Next,
+        },
+    }
+}
+
+fn new_authority(ca: Ca, uid: &ClusterUid, generation: u32, now: Instant) -> Generate {
+    let validity = Validity { not_before: before(now, BEFORE), not_after: now + AUTHORITY };
+    Generate::Authority { common_name: super::authority_name(ca, uid, generation), validity }
 }
 
 /// The order of a leaf that this authority signs: in its own Secret if one exists, else in a new one.
@@ -137,7 +173,7 @@ pub(crate) fn leaf(
     leaf: Leaf,
     (pair, authority): (KeyPair, Option<&Authority>),
     renewed: Option<Renewed<'_>>,
-    now: Instant,
+    (trust, now): (u32, Instant),
 ) -> Order {
     let uid = ClusterUid::new(cluster.metadata.uid.clone().unwrap_or_default());
     let name = Certificate::from(leaf).secret_name(at);
@@ -146,7 +182,12 @@ pub(crate) fn leaf(
             "uid": secret.as_str(), "resourceVersion": resource_version, "labels": labels::not_backed_up(),
         });
         let ca = (!trusts_authority).then(|| Trusted::Authority(pair.cert.clone()));
-        (Act::Patch(json!({ "metadata": metadata })), ca)
+        let mut patch = json!({ "metadata": metadata });
+        if ca.is_some() {
+            // What was trusted beside it is gone.
+            patch["data"] = json!({ TRUST: ByteString(trust.to_string().into_bytes()) });
+        }
+        (Act::Patch(patch), ca)
     } else {
         let mut secret = Secret {
             metadata: labels::owned(cluster, at, name.clone()),
@@ -154,6 +195,10 @@ pub(crate) fn leaf(
             ..Secret::default()
         };
         secret.metadata.labels.get_or_insert_default().extend(labels::not_backed_up());
+        if trust > 0 {
+            let trust = ByteString(trust.to_string().into_bytes());
+            secret.data = Some(BTreeMap::from([(TRUST.to_owned(), trust)]));
+        }
         (Act::Create(made(cluster, at, &name, &secret)), Some(Trusted::Authority(pair.cert.clone())))
     };
     let content = LeafContent {
@@ -165,7 +210,7 @@ pub(crate) fn leaf(
     };
     Order {
         generate: Generate::Leaf { authority: pair, content },
-        store: Store { namespace: at.namespace.clone(), name, act, ca },
+        store: Store { namespace: at.namespace.clone(), name, act, ca, place: Place::Signer },
     }
 }
 
@@ -177,18 +222,21 @@ impl Order {
 
     /// The write that puts what was generated into the Secret.
     pub fn write(&self, pair: &KeyPair) -> Write {
-        let Store { namespace, name, act, ca } = &self.store;
+        let Store { namespace, name, act, ca, place } = &self.store;
+        let (cert, key) = place.keys();
         let ca = ca.as_ref().map(|ca| match ca {
             Trusted::Itself => &pair.cert,
             Trusted::Authority(cert) => cert,
         });
-        let entries = [(CERT, Some(&pair.cert)), (KEY, Some(&pair.key)), (CA, ca)];
+        let entries = [(cert, Some(&pair.cert)), (key, Some(&pair.key)), (CA, ca)];
         let entries = entries.into_iter().filter_map(|(key, pem)| Some((key, pem?)));
         let data: BTreeMap<&str, ByteString> =
             entries.map(|(key, pem)| (key, ByteString(pem.as_bytes().to_vec()))).collect();
         let with_data = |object: &Value| {
             let mut object = object.clone();
+            let given = object["data"].as_object().cloned().unwrap_or_default();
             object["data"] = json!(data);
+            object["data"].as_object_mut().into_iter().for_each(|data| data.extend(given.clone()));
             object
         };
         let act = match act {

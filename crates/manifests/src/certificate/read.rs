@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use quorate_api::cluster::TlsSpec;
@@ -16,6 +17,7 @@ use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::pem::Pem;
 use x509_parser::prelude::FromDer as _;
 
+use super::rotation::{self, Place};
 use super::{CA, CERT, Certificate, KEY, PEER_NAME, entry};
 use crate::kind::Kind;
 use crate::labels;
@@ -31,8 +33,8 @@ pub fn read(secrets: &[&Secret], at: &ClusterRef, uid: &ClusterUid, tls: &TlsSpe
         Some((ca, secret))
     };
     let authorities: Vec<(Ca, &Secret)> = Ca::ALL.into_iter().filter_map(authority).collect();
-    let signers = authorities.iter().filter_map(|(_, secret)| parsed(secret, CERT).ok());
-    let signers: Vec<Parsed> = signers.flatten().collect();
+    let places = authorities.iter().flat_map(|(_, secret)| Place::ALL.map(|place| (secret, place.keys().0)));
+    let signers: Vec<Parsed> = places.filter_map(|(secret, cert)| one(secret, cert).ok()).collect();
     let leaf = |leaf: Leaf| {
         let secret = named(leaf.into()).filter(|secret| labels::is_owned_by(&secret.metadata, uid))?;
         Some((leaf, leaf_secret(secret, leaf, &super::names(leaf, at, tls), &signers)))
@@ -70,17 +72,18 @@ fn authority_secret(secret: &Secret, uid: &ClusterUid) -> AuthoritySecret {
         incarnation: incarnation_of(&secret.metadata, uid),
         owned: secret.metadata.owner_references.iter().flatten().next().is_some(),
         content: authority(secret),
+        next: rotation::at(secret, Place::Next),
+        previous: rotation::at(secret, Place::Previous),
     }
 }
 
 fn authority(secret: &Secret) -> Result<Authority, String> {
     has_key(secret)?;
-    let certificates = parsed(secret, CERT)?;
-    let first = certificates.first().ok_or_else(|| format!("{CERT} has no certificate"))?;
+    let first = one(secret, CERT)?;
     if !first.is_authority {
         return Err(format!("the certificate in {CERT} is not one of an authority"));
     }
-    Ok(Authority { fingerprint: first.fingerprint.clone(), validity: first.validity })
+    Ok(Authority { fingerprint: first.fingerprint, validity: first.validity })
 }
 
 fn leaf_secret(secret: &Secret, leaf: Leaf, names: &[String], signers: &[Parsed]) -> LeafSecret {
@@ -95,8 +98,7 @@ fn leaf_certificate(
     signers: &[Parsed],
 ) -> Result<LeafCertificate, String> {
     has_key(secret)?;
-    let (certificates, trusted) = (parsed(secret, CERT)?, parsed(secret, CA)?);
-    let own = certificates.first().ok_or_else(|| format!("{CERT} has no certificate"))?;
+    let (own, trusted) = (one(secret, CERT)?, certificates(secret, CA)?);
     let mut known = trusted.iter().chain(signers);
     let signed_by = known.find(|known| own.is_signed_by(known));
     Ok(LeafCertificate {
@@ -104,8 +106,29 @@ fn leaf_certificate(
         signed_by: signed_by.map(|known| known.fingerprint.clone()),
         lacks: names.iter().filter(|name| !own.names.contains(name)).cloned().collect(),
         misnamed: ((own.common_name == PEER_NAME) != (leaf == Leaf::Peer)).then(|| own.common_name.clone()),
+        trust: rotation::trust_of(secret),
         trusted: trusted.into_iter().map(|known| known.fingerprint).collect(),
     })
+}
+
+/// The first certificate in an entry of a Secret.
+pub(super) fn one(secret: &Secret, key: &str) -> Result<Parsed, String> {
+    certificates(secret, key)?.into_iter().next().ok_or_else(|| format!("{key} has no certificate"))
+}
+
+/// A certificate (DER), if it can be read.
+pub(super) fn parse_der(der: &[u8]) -> Option<Parsed> {
+    X509Certificate::from_der(der).ok().map(|(_, certificate)| parse(der, &certificate))
+}
+
+/// A certificate (DER) as PEM.
+pub(super) fn pem_of(der: &[u8]) -> String {
+    let encoded = serde_json::to_value(ByteString(der.to_vec())).unwrap_or_default();
+    let encoded = encoded.as_str().unwrap_or_default().to_owned();
+    // RFC 7468: lines of 64.
+    let lines = encoded.as_bytes().chunks(64).map(String::from_utf8_lossy);
+    let lines: String = lines.map(|line| format!("{line}\n")).collect();
+    format!("-----BEGIN CERTIFICATE-----\n{lines}-----END CERTIFICATE-----\n")
 }
 
 fn identity(meta: &ObjectMeta) -> (Uid, String) {
@@ -117,11 +140,11 @@ fn has_key(secret: &Secret) -> Result<(), String> {
 }
 
 /// What is needed of a certificate.
-struct Parsed {
-    fingerprint: Fingerprint,
-    validity: Validity,
-    is_authority: bool,
-    subject: Vec<u8>,
+pub(super) struct Parsed {
+    pub(super) fingerprint: Fingerprint,
+    pub(super) validity: Validity,
+    pub(super) is_authority: bool,
+    pub(super) subject: Vec<u8>,
     issuer: Vec<u8>,
     own_key: Option<Vec<u8>>,
     key_of_issuer: Option<Vec<u8>>,
@@ -133,7 +156,7 @@ struct Parsed {
 impl Parsed {
     /// By name and by key identifier, both of which the operator writes. A signature needs no check here: whoever can write
     /// this Secret can replace the authority, too.
-    fn is_signed_by(&self, authority: &Self) -> bool {
+    pub(super) fn is_signed_by(&self, authority: &Self) -> bool {
         authority.is_authority
             && self.issuer == authority.subject
             && self.key_of_issuer.is_some()
@@ -142,7 +165,7 @@ impl Parsed {
 }
 
 /// The certificates in an entry of a Secret.
-fn parsed(secret: &Secret, key: &str) -> Result<Vec<Parsed>, String> {
+pub(super) fn certificates(secret: &Secret, key: &str) -> Result<Vec<Parsed>, String> {
     let pem = entry(secret, key).ok_or_else(|| format!("it has no {key}"))?;
     let unreadable = |why: &dyn std::fmt::Display| format!("{key} is not readable: {why}");
     let mut all = Vec::new();

@@ -14,6 +14,7 @@ use quorate_model::{ClusterRef, ClusterUid, GuardVerdict, Instant, MemberId, Mem
 use serde::Deserialize;
 
 use super::member_name;
+use crate::certificate::rotation;
 use crate::flags::{self, STARTS_NEW};
 use crate::labels::{is_labelled, is_owned_by};
 use crate::pod::{AGENT, AGENT_VOLUME, ETCD, FETCH, INSTALL, RESTORED};
@@ -92,6 +93,7 @@ fn read_one(pod: &Pod, at: &ClusterRef) -> snapshot::Pod {
         node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
         zone: label(ZONE).cloned(),
         revision: PodRevision(revision.cloned().unwrap_or_default()),
+        trust: annotation(keys::TRUST).and_then(|trust| rotation::generation(trust)).unwrap_or(0),
         gated: is_gated(pod),
         boots_new: starts_new(pod),
         read_only: member_name(meta, at).and_then(|member| quorum_recovery::read(pod, &member, etcd)),

@@ -124,6 +124,10 @@ fn agent(member: &Member<'_>) -> Vec<String> {
         flags.push(format!("--key={CLIENT_TLS}/tls.key"));
         flags.push(format!("--cacert={CLIENT_TLS}/ca.crt"));
     }
+    if target.tls && member.trust > 0 {
+        flags.push(format!("--trust={}", member.trust));
+        flags.extend(MOUNTED.map(|(_, _, dir)| format!("--trust-dir={dir}")));
+    }
     flags
 }
 

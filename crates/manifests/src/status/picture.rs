@@ -191,11 +191,8 @@ impl<'a> Picture<'a> {
 
     /// Voters whose Pods have an earlier revision.
     pub(super) fn stale(&self) -> Vec<&'a MemberName> {
-        let revision = &self.target().pod.revision;
         let voters = self.record.voters();
-        voters
-            .filter(|voter| self.seen.pods.get(*voter).is_some_and(|pod| pod.revision != *revision))
-            .collect()
+        voters.filter(|voter| self.seen.is_stale(self.record, voter)).collect()
     }
 
     /// Nothing is done until a person has decided.

@@ -183,6 +183,17 @@ fn row(waiting: &Waiting) -> Row {
                  do not accept each other. Take a backup of the data, and create a new EtcdCluster with it"
             ),
         ),
+        Waiting::Rotating(rotation, why) => {
+            moves(Reason::RotatingAuthority, text::rotating(rotation, &why.to_string())).stopping(Stops::Nothing)
+        }
+        Waiting::ClientsHaveTime(rotation, until) => {
+            queues(Reason::RotatingAuthority, text::clients_have_time(rotation, *until)).stopping(Stops::Nothing)
+        }
+        Waiting::RotationRefused(why) => waits(
+            Reason::RotationRefused,
+            format!("the authority of clients is not replaced: {why}"),
+        )
+        .stopping(Stops::Nothing),
         Waiting::Clearing(why) => moves(
             Reason::BootstrapAbandoned,
             format!(

@@ -63,6 +63,43 @@ pub enum KubeEffect {
         /// Precondition: as it was observed.
         resource_version: String,
     },
+    /// Make the authority that takes the place of another one, and keep it beside that in its Secret.
+    MakeNextAuthority {
+        /// Which.
+        ca: Ca,
+        /// Precondition: this Secret and no later one.
+        secret: Uid,
+        /// Precondition: as it was observed.
+        resource_version: String,
+    },
+    /// Give each authority in a Secret its place: the one that signs, and the one that signed before it. Others in it are forgotten.
+    ArrangeAuthority {
+        /// Which.
+        ca: Ca,
+        /// Precondition: this Secret and no later one.
+        secret: Uid,
+        /// Precondition: as it was observed.
+        resource_version: String,
+        /// The one that signs.
+        signer: Fingerprint,
+        /// The one that signed before it, if it is kept.
+        previous: Option<Fingerprint>,
+    },
+    /// Write which authorities the holders of a leaf trust, beside it in its Secret.
+    WriteTrust {
+        /// The leaf.
+        leaf: Leaf,
+        /// Precondition: this Secret and no later one.
+        secret: Uid,
+        /// Precondition: as it was observed.
+        resource_version: String,
+        /// These are trusted, in this order, and whatever else is, but for `drop`.
+        trust: Vec<Fingerprint>,
+        /// This one is trusted no more.
+        drop: Option<Fingerprint>,
+        /// The generation of trust that the Secret has from then on.
+        generation: u32,
+    },
     /// Sign a leaf certificate, and create its Secret.
     IssueLeaf {
         /// The leaf.
@@ -226,6 +263,9 @@ impl KubeEffect {
         CreateAuthority,
         KeepAuthority,
         DeleteAuthority,
+        MakeNextAuthority,
+        ArrangeAuthority,
+        WriteTrust,
         IssueLeaf,
         RenewLeaf,
         CreateVolume,
@@ -260,6 +300,9 @@ impl KubeEffect {
             | Self::CreateBackup { .. }
             | Self::CreateAuthority { .. }
             | Self::KeepAuthority { .. }
+            | Self::MakeNextAuthority { .. }
+            | Self::ArrangeAuthority { .. }
+            | Self::WriteTrust { .. }
             | Self::IssueLeaf { .. }
             | Self::RenewLeaf { .. }
             | Self::CreateVolume { .. }
@@ -283,6 +326,7 @@ impl KubeEffect {
             | Self::ApplyConnection
             | Self::ApplyBudget { .. }
             | Self::CreateAuthority { .. }
+            | Self::WriteTrust { .. }
             | Self::IssueLeaf { .. }
             | Self::RenewLeaf { .. }
             | Self::CreateVolume { .. }
@@ -299,6 +343,8 @@ impl KubeEffect {
             | Self::CreateBackup { .. }
             | Self::ExpandVolume { .. }
             | Self::KeepAuthority { .. }
+            | Self::MakeNextAuthority { .. }
+            | Self::ArrangeAuthority { .. }
             | Self::DeleteAuthority { .. }
             | Self::DeleteVolume { .. }
             | Self::DeleteBudget { .. }
@@ -326,6 +372,18 @@ impl fmt::Display for KubeEffect {
             }
             Self::DeleteAuthority { ca, secret, .. } => {
                 write!(f, "delete the Secret of the certificate authority of {ca} (uid {secret})")
+            }
+            Self::MakeNextAuthority { ca, .. } => write!(f, "make the next certificate authority of {ca}"),
+            Self::ArrangeAuthority { ca, signer, .. } => {
+                write!(f, "let certificate authority {signer} sign for {ca}")
+            }
+            Self::WriteTrust { leaf, trust, drop, .. } => {
+                if trust.is_empty() {
+                    return write!(f, "note the generation of trust beside the {leaf} certificate");
+                }
+                let trust: Vec<String> = trust.iter().map(ToString::to_string).collect();
+                write!(f, "let holders of the {leaf} certificate trust {}", trust.join(" and "))?;
+                drop.as_ref().map_or(Ok(()), |drop| write!(f, ", and not {drop}"))
             }
             Self::IssueLeaf { leaf, by } => write!(f, "issue the {leaf} certificate, signed by {by}"),
             Self::RenewLeaf { leaf, by, .. } => write!(f, "renew the {leaf} certificate, signed by {by}"),

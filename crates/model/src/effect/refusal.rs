@@ -69,6 +69,12 @@ pub enum Unsafe {
     SplitBrain,
     /// R19: certificates or data of another authority exist, or it is not the recorded one.
     AnotherAuthority,
+    /// R19, C4: this member is not seen to trust what it has to trust by now.
+    NotTrusted(MemberName),
+    /// R19, C6: this member is not seen to present what the new authority signed.
+    EarlierPresented(MemberName),
+    /// R19: the Secrets of leaves do not have all that members are to trust or to present yet.
+    BundleNotWritten,
     /// R23: the operator's clock differs from the API server's, so nothing is signed or old enough to be given up, and how long ago clients
     /// were led away is not known (R24).
     ClockDiffers(ClockDifference),
@@ -140,6 +146,9 @@ impl Unsafe {
         NotReplaced,
         SplitBrain,
         AnotherAuthority,
+        NotTrusted,
+        EarlierPresented,
+        BundleNotWritten,
         ClockDiffers,
         AuthorityKept,
         NoClaim,
@@ -249,6 +258,13 @@ impl fmt::Display for Unsafe {
             Self::AnotherAuthority => f.write_str(
                 "running members trust another certificate authority, or the Secret of it has changed",
             ),
+            Self::NotTrusted(member) => {
+                write!(f, "{member} is not seen to trust the authorities that it is to trust: a restart makes it read them")
+            }
+            Self::EarlierPresented(member) => {
+                write!(f, "{member} is not seen to present a certificate of the new authority: its kubelet brings it within minutes")
+            }
+            Self::BundleNotWritten => f.write_str("the Secrets of the certificates are being written"),
             Self::ClockDiffers(differs) => write!(
                 f,
                 "the operator's clock is {differs}, so nothing is signed, removed or given up by it. Set the clocks"

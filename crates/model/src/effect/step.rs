@@ -143,6 +143,18 @@ steps! {
         /// Keep the Secret of the authority beyond the life of its owner.
         I4,
     }
+    "rotate", None => {
+        /// Make the new authority, and record it.
+        C1,
+        /// Put both authorities into every bundle.
+        C2,
+        /// Record that the new authority signs, and give it the place of the signer in the Secret.
+        C4,
+        /// Take the earlier authority out of every bundle.
+        C6,
+        /// Forget the earlier authority.
+        C7,
+    }
     "upkeep", None => {
         /// Upkeep: PodDisruptionBudget, joined labels, identity annotations, volume size.
         K1,

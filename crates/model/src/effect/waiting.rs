@@ -10,8 +10,9 @@ use crate::names::{MemberName, PeerUrl};
 use crate::quorum_recovery::{Log, RecoverFrom};
 use crate::record::Loss;
 use crate::restore::RestoreFailure;
+use crate::rotation::Rotation;
 use crate::snapshot::{AuthorityLoss, Database, KeptOutByAuth};
-use crate::time::ClockDifference;
+use crate::time::{ClockDifference, Instant};
 
 /// What becomes of a member whose claim is being deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +102,12 @@ pub enum Waiting {
     },
     /// The certificate authority in this Secret has ended, so it signs nothing.
     AuthorityEnded(String),
+    /// An authority is being replaced, and this holds up its next step.
+    Rotating(Rotation, Unsafe),
+    /// An authority is being replaced, and clients have time until then.
+    ClientsHaveTime(Rotation, Instant),
+    /// The order to replace an authority is refused; why.
+    RotationRefused(String),
     /// An abandoned bootstrap attempt is being deleted.
     Clearing(&'static str),
     /// A Pod is starting.

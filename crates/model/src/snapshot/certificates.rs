@@ -10,8 +10,9 @@ use std::fmt;
 
 use super::Snapshot;
 use crate::certificate::{Ca, Fingerprint, Leaf, Validity};
-use crate::names::{ClusterUid, Uid};
+use crate::names::{ClusterUid, MemberName, Uid};
 use crate::record::Record;
+use crate::rotation::{Rotation, RotationStage};
 use crate::time::Instant;
 
 /// The Secrets with certificates that exist.
@@ -38,6 +39,10 @@ pub struct AuthoritySecret {
     pub owned: bool,
     /// What is in it, or what is wrong with it.
     pub content: Result<Authority, String>,
+    /// The authority beside it that is to take its place.
+    pub next: Option<Authority>,
+    /// The authority beside it whose place it took.
+    pub previous: Option<Authority>,
 }
 
 /// An authority.
@@ -71,6 +76,8 @@ pub struct LeafCertificate {
     pub trusted: Vec<Fingerprint>,
     /// Names that it should be valid for and is not.
     pub lacks: Vec<String>,
+    /// The generation of trust that the Secret has: members wait for it before they start.
+    pub trust: u32,
     /// Its common name, where members would refuse it as a peer's though it is, or admit it though it is not.
     pub misnamed: Option<String>,
 }
@@ -117,6 +124,9 @@ impl Snapshot {
                 Signing::ToCreate
             };
         };
+        if let Some(own) = recorded.and_then(|recorded| secret.with(recorded)) {
+            return Signing::With(secret, own);
+        }
         let found = match &secret.content {
             Ok(found) => found,
             Err(why) => return Signing::Lost(AuthorityLoss::Unreadable(why.clone())),
@@ -126,7 +136,6 @@ impl Snapshot {
             found: found.fingerprint.clone(),
         };
         match recorded {
-            Some(recorded) if *recorded == found.fingerprint => Signing::With(secret, found),
             Some(recorded) => Signing::Lost(other(recorded)),
             None if self.signed_what_exists(certificates, record, of, found) => Signing::With(secret, found),
             None => Signing::Lost(AuthorityLoss::NotThatOfTheLeaves(found.fingerprint.clone())),
@@ -178,7 +187,46 @@ impl Snapshot {
         let leaves = certificates.leaves.iter().filter(|(leaf, _)| is_of(leaf));
         let mut readable = leaves.filter_map(|(_, leaf)| leaf.content.as_ref().ok()).peekable();
         let is_shown = readable.peek().is_some() || self.pods.is_empty();
-        is_shown && readable.all(|leaf| leaf.signed_by.as_ref() == Some(&authority.fingerprint))
+        // In the middle of a rotation some leaves are of the one before it, and members trust both.
+        let previous = certificates.authorities.get(&ca).and_then(|secret| secret.previous.as_ref());
+        let known = [Some(authority), previous];
+        let is_known = |leaf: &LeafCertificate| {
+            let mut known = known.iter().flatten();
+            known.any(|known| leaf.signed_by.as_ref() == Some(&known.fingerprint))
+        };
+        is_shown && readable.all(is_known)
+    }
+}
+
+impl Snapshot {
+    /// Whether a member's Pod is not as the record wants it: of another revision, or started with other authorities. As long as the
+    /// Secrets do not have those yet, a restart would change nothing.
+    pub fn is_stale(&self, record: &Record, member: &MemberName) -> bool {
+        let Some(pod) = self.pods.get(member) else { return false };
+        let revision = record.target.as_ref().map(|target| &target.pod.revision);
+        let mounted = self.certificates.as_ref().map_or(0, Certificates::trust);
+        Some(&pod.revision) != revision
+            || pod.trust < record.trust.min(mounted)
+            || (pod.trust >= record.trust && self.read_other_authorities(record, member))
+    }
+
+    /// Whether a handshake shows that a member does not trust what its Secrets had when it started, as the agent saw them: somebody has
+    /// changed them in between.
+    fn read_other_authorities(&self, record: &Record, member: &MemberName) -> bool {
+        let Some(Rotation { ca, from, to, stage, since: _ }) = &record.rotation else { return false };
+        let shown = self.etcd.handshakes.get(&(member.clone(), *ca));
+        shown.is_some_and(|shown| match stage {
+            RotationStage::Trust | RotationStage::Sign => !shown.trusts.contains(to),
+            RotationStage::Drop => shown.trusts.contains(from),
+        })
+    }
+
+    /// At the port of whom handshakes are looked at: of those whose authority is being replaced, once clients had their time. etcd logs
+    /// each handshake that comes to nothing.
+    pub fn handshakes_wanted(&self, now: Instant) -> Option<Ca> {
+        let rotation = self.record.rotation.as_ref()?;
+        let is_over = rotation.clients_have_until(&self.rotation_policy).is_none_or(|until| until <= now);
+        is_over.then_some(rotation.ca)
     }
 }
 
@@ -186,6 +234,11 @@ impl Certificates {
     /// The name of an authority's Secret in messages: `Secret default/demo-ca`.
     pub fn authority_name(&self, ca: Ca) -> String {
         self.authority_names.get(&ca).cloned().unwrap_or_default()
+    }
+
+    /// The generation of trust that every leaf has.
+    pub fn trust(&self) -> u32 {
+        self.leaves.values().map(|leaf| leaf.content.as_ref().map_or(0, |leaf| leaf.trust)).min().unwrap_or(0)
     }
 
     /// Whether every leaf exists, so that Pods can mount them.
@@ -199,6 +252,14 @@ impl Certificates {
         let authority = authorities.filter_map(|secret| Some(secret.content.as_ref().ok()?.validity));
         let leaves = self.leaves.values().filter_map(|leaf| Some(leaf.content.as_ref().ok()?.validity));
         authority.chain(leaves).map(|validity| validity.not_after).min()
+    }
+}
+
+impl AuthoritySecret {
+    /// The authority of this name in it, wherever it is.
+    pub fn with(&self, fingerprint: &Fingerprint) -> Option<&Authority> {
+        let all = self.content.as_ref().ok().into_iter().chain(&self.next).chain(&self.previous);
+        all.into_iter().find(|authority| authority.fingerprint == *fingerprint)
     }
 }
 

@@ -4,14 +4,16 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::Secret;
 use quorate_api::EtcdRestore;
 use quorate_api::backup::EtcdBackup;
+use quorate_manifests::certificate::rotation::{Shown, read_handshake};
 use quorate_manifests::{
     Defaults, Invalid, NameConflict, Observation, SiteQuestion, backup_before, bootstrap, restore, snapshot,
 };
 use quorate_model::quorum_recovery::Container;
 use quorate_model::snapshot::{DefaultsTurn, List};
-use quorate_model::{ClockDifference, ClusterRef, Instant, MemberName, Plan, Snapshot};
+use quorate_model::{Ca, ClockDifference, ClusterRef, Instant, MemberName, Plan, Snapshot};
 
 use super::act::Acting;
 use super::claims::ReadClaims;
@@ -167,6 +169,9 @@ impl Observing {
             (Phase::Members(_), Task::FreeSpace { member }, Reply::FreeSpace(space)) => {
                 memory.free_space.replied(member, space, now);
             }
+            (Phase::Members(observed), Task::Handshake { member, ca }, Reply::Handshake(shown)) => {
+                observed.saw_handshake(member, *ca, shown);
+            }
             (Phase::Members(observed), Task::Site { member, .. }, Reply::Site(site)) => {
                 // Where that is not known, nothing follows from it.
                 if let Ok(site) = site {
@@ -245,6 +250,7 @@ impl Observing {
                         let mut tasks = observed.status_tasks();
                         let can_answer = observed.snapshot.can_answer().map(|(member, _)| member);
                         tasks.extend(memory.free_space.to_ask(can_answer, now));
+                        tasks.extend(observed.handshakes_to_see(now));
                         tasks.extend(observed.sites_to_ask());
                         tasks.extend(observed.backups_to_read(now));
                         memory.comparing.begin_pass();
@@ -453,6 +459,22 @@ impl Observed {
     fn status_tasks(&self) -> Vec<Task> {
         let members = self.snapshot.can_answer();
         members.map(|(member, _)| Task::Status { member: member.clone() }).collect()
+    }
+
+    /// At which ports a handshake is looked at: at none, unless an authority is being replaced, since etcd logs each of them.
+    fn handshakes_to_see(&self, now: Instant) -> Vec<Task> {
+        let Some(ca) = self.snapshot.handshakes_wanted(now) else { return Vec::new() };
+        let members = self.snapshot.can_answer();
+        members.map(|(member, _)| Task::Handshake { member: member.clone(), ca }).collect()
+    }
+
+    /// Where it failed, nothing is known, and what rests on it waits.
+    fn saw_handshake(&mut self, member: &MemberName, ca: Ca, shown: Result<Shown, String>) {
+        let Ok(shown) = shown else { return };
+        let (at, uid) = (&self.snapshot.cluster, &self.snapshot.uid);
+        let secrets: Vec<&Secret> = self.view.secrets.values().map(AsRef::as_ref).collect();
+        let handshake = read_handshake(&secrets, (at, uid), &shown);
+        self.snapshot.etcd.handshakes.insert((member.clone(), ca), handshake);
     }
 
     /// About whose volumes Kubernetes is asked.

@@ -12,6 +12,7 @@ mod model;
 mod playground;
 mod playground_faults;
 mod playground_jobs;
+mod rotate;
 mod shared;
 mod space;
 mod stores;

@@ -1,9 +1,13 @@
 //! Who trusts whom. A member reads the authorities that it trusts when its etcd starts, and its leaf at every handshake. So if
 //! a leaf comes from another authority than a running member trusts, members that started before and after refuse each other.
 
-use quorate_apistore::fields::{deleting, text};
+use k8s_openapi::ByteString;
+use quorate_api::keys;
+use quorate_apistore::fields::{annotation, deleting, text, uid};
 use quorate_manifests::Kind;
 use quorate_manifests::certificate::Certificate;
+use quorate_manifests::certificate::rotation::Shown;
+use quorate_model::snapshot::Pod;
 use quorate_model::{Ca, ClusterRef, Leaf};
 use serde_json::Value;
 
@@ -11,7 +15,7 @@ use super::World;
 use super::objects::resource;
 use crate::etcd::State;
 use crate::oracle::Property;
-use crate::trust::Trusted;
+use crate::trust::Mounted;
 
 /// The names of the authorities' Secrets.
 pub(crate) fn authorities(at: &ClusterRef) -> [String; 2] {
@@ -33,42 +37,79 @@ impl World {
         let running: Vec<(String, String)> =
             processes.map(|(at, process)| (at.to_owned(), process.launch.name.clone())).collect();
         self.trust.members.retain(|at, _| running.iter().any(|(running, _)| running == at));
-        let Some(now) = self.mounted() else { return };
+        let Some(content) = self.secrets_of_leaves() else { return };
+        self.trust.change_mounts(content, self.now);
+        for (at, _) in &running {
+            if !self.trust.members.contains_key(at) {
+                let waits_for = self.trust_of_pod(at);
+                let trusted = self.trust.mounted_at_start(waits_for, self.now);
+                self.trust.members.extend(trusted.map(|trusted| (at.clone(), trusted)));
+            }
+        }
+        let presented: Vec<Mounted> =
+            running.iter().filter_map(|(at, _)| self.trust.presented_by(at, self.now)).collect();
+        let Some(now) = self.trust.now().cloned() else { return };
         for (at, member) in running {
-            let trusted = self.trust.members.entry(at).or_insert_with(|| now.trusted.clone()).clone();
-            let presented = [
-                (Leaf::Peer, &trusted.by_peers),
-                (Leaf::Client, &trusted.by_servers),
-                (Leaf::Server, &now.by_clients),
-            ];
-            for (leaf, by) in presented {
-                let refused = now.leaf(leaf).is_some_and(|cert| !self.trust.admits(by, cert));
-                if refused {
-                    let how = format!(
-                        "the {leaf} leaf is not of an authority that is trusted by, or at, {member}, which runs"
-                    );
-                    self.oracle.add_violation(Property::MembersTrustEachOther, how);
-                    return;
-                }
+            let Some(own) = self.trust.members.get(&at).cloned() else { continue };
+            // Each other member is a peer with what its kubelet has brought; the operator is a client with what the Secret has.
+            let peers = presented.iter().map(|other| (Leaf::Peer, &own.peers_ca, &other.peer));
+            let clients = presented.iter().map(|other| (Leaf::Client, &own.server_ca, &other.client));
+            let operator = [(Leaf::Client, &own.server_ca, &now.client)];
+            let servers = presented.iter().map(|other| (Leaf::Server, &now.client_ca, &other.server));
+            let mut all = peers.chain(clients).chain(operator).chain(servers);
+            let refused = all.find(|(_, by, cert)| !self.trust.admits(by, cert)).map(|(leaf, ..)| leaf);
+            if let Some(leaf) = refused {
+                let how = format!(
+                    "a {leaf} leaf is not of an authority that is trusted by, or at, {member}, which runs"
+                );
+                self.oracle.add_violation(Property::MembersTrustEachOther, how);
+                return;
             }
         }
     }
 
-    /// What Pods that start now find in their Secrets; `None` while one of them is missing.
-    fn mounted(&self) -> Option<Mounted> {
+    /// The content of the leaves' Secrets; `None` while one of them is missing.
+    fn secrets_of_leaves(&self) -> Option<Mounted> {
         let secret = |leaf: Leaf| self.object(Kind::Secret, &Certificate::from(leaf).secret_name(&self.at));
-        let entry = |leaf: Leaf, key: &str| {
-            secret(leaf).map(|secret| text(&secret, &format!("/data/{key}")).to_owned())
+        let [server, peer, client] = [secret(Leaf::Server)?, secret(Leaf::Peer)?, secret(Leaf::Client)?];
+        let entry = |secret: &Value, key: &str| text(secret, &format!("/data/{key}")).to_owned();
+        let generation = |secret: &Value| {
+            let text = serde_json::from_value::<ByteString>(secret["data"]["trust"].clone());
+            text.ok().and_then(|text| String::from_utf8_lossy(&text.0).parse().ok()).unwrap_or(0)
         };
-        let leaves = Leaf::ALL.map(|leaf| (leaf, entry(leaf, "tls.crt")));
         Some(Mounted {
-            trusted: Trusted {
-                by_servers: entry(Leaf::Server, "ca.crt")?,
-                by_peers: entry(Leaf::Peer, "ca.crt")?,
-            },
-            by_clients: entry(Leaf::Client, "ca.crt")?,
-            leaves: leaves.into_iter().filter_map(|(leaf, cert)| Some((leaf, cert?))).collect(),
+            server_ca: entry(&server, "ca.crt"),
+            peers_ca: entry(&peer, "ca.crt"),
+            client_ca: entry(&client, "ca.crt"),
+            server: entry(&server, "tls.crt"),
+            peer: entry(&peer, "tls.crt"),
+            client: entry(&client, "tls.crt"),
+            generation: [&server, &peer, &client]
+                .map(|secret| generation(secret))
+                .into_iter()
+                .min()
+                .unwrap_or(0),
         })
+    }
+
+    /// The generation of trust that the agent in a Pod waits for.
+    fn trust_of_pod(&self, at: &str) -> u32 {
+        let pods = self.objects(Kind::Pod);
+        let pod = pods.iter().find(|pod| uid(pod) == at);
+        pod.and_then(|pod| annotation(pod, keys::TRUST)?.parse().ok()).unwrap_or(0)
+    }
+
+    /// What a handshake at a port of a Pod's process shows.
+    pub(in crate::world) fn shown(&self, pod: &Pod, ca: Ca) -> Result<Shown, String> {
+        let at = pod.uid.as_str();
+        self.ask(pod)?;
+        let trusted = self.trust.members.get(at).ok_or("nothing runs")?;
+        let presented = self.trust.presented_by(at, self.now).ok_or("nothing is mounted")?;
+        let (bundle, leaf) = match ca {
+            Ca::Clients => (&trusted.server_ca, &presented.server),
+            Ca::Peers => (&trusted.peers_ca, &presented.peer),
+        };
+        Ok(crate::trust::shown(leaf, bundle))
     }
 
     /// A person restores the Secret of an authority from a backup, as the runbook says.
@@ -88,19 +129,5 @@ impl World {
         }
         let created = self.store.create(&resource(Kind::Secret), &self.at.namespace, backup, false);
         created.ok().map(|_| format!("a person restores Secret {name} from a backup"))
-    }
-}
-
-/// The content of the leaves' Secrets.
-struct Mounted {
-    trusted: Trusted,
-    /// The authorities by which clients know members.
-    by_clients: String,
-    leaves: Vec<(Leaf, String)>,
-}
-
-impl Mounted {
-    fn leaf(&self, leaf: Leaf) -> Option<&str> {
-        self.leaves.iter().find(|(own, _)| *own == leaf).map(|(_, cert)| cert.as_str())
     }
 }

@@ -6,6 +6,7 @@ use quorate_apistore::fields::{
     annotation, condition, deleting, entries, integer, items, label, name, text, uid,
 };
 use quorate_manifests::{Kind, explain};
+use quorate_model::rotation::Rotation;
 use quorate_model::{Plan, Record};
 use serde_json::Value;
 
@@ -47,6 +48,9 @@ impl World {
             cluster_id,
             authority,
             peer_authority,
+            rotation,
+            spent_rotation,
+            trust,
             abandoned,
             hibernating,
             next_ordinal,
@@ -100,6 +104,12 @@ impl World {
             last_quorum_recovery.iter().map(|from| format!("the order to recover from {from} is spent")),
         );
         lines.extend(authority.iter().map(|authority| format!("authority {authority}")));
+        lines.extend(rotation.iter().map(|rotation| {
+            let Rotation { ca, from, to, stage, since: _ } = rotation;
+            format!("the authority of {ca} {from} is being replaced by {to}: {stage}")
+        }));
+        lines.extend(spent_rotation.iter().map(|order| format!("the order to rotate {order} is spent")));
+        lines.extend((*trust > 0).then(|| format!("generation {trust} of trust")));
         lines.extend(peer_authority.iter().map(|authority| format!("authority of peers {authority}")));
         lines.extend(abandoned.map(|why| format!("attempt abandoned: {}", why.as_str())));
         lines.extend(

@@ -267,6 +267,7 @@ impl World {
             Task::Caches
             | Task::Status { .. }
             | Task::FreeSpace { .. }
+            | Task::Handshake { .. }
             | Task::MemberList { .. }
             | Task::Hash { .. }
             | Task::ProveProgress { .. }
@@ -295,6 +296,10 @@ impl World {
             }
             // Nothing is done by it.
             Task::FreeSpace { .. } => Some(Reply::FreeSpace(Err("no agent here tells".to_owned()))),
+            Task::Handshake { member, ca } => {
+                let shown = pod(&member).ok_or_else(|| "it has no Pod".to_owned());
+                Some(Reply::Handshake(shown.and_then(|pod| self.shown(pod, ca))))
+            }
             Task::MemberList { at } => {
                 let list = pod(&at).ok_or_else(|| "it has no Pod".to_owned());
                 let list = list.and_then(|pod| self.list(&at, pod));
@@ -336,7 +341,7 @@ impl World {
         }
     }
 
-    fn ask(&self, pod: &Pod) -> Result<StatusReply, String> {
+    pub(super) fn ask(&self, pod: &Pod) -> Result<StatusReply, String> {
         match self.who_answers(pod) {
             Answers::Own(at) => self.etcd.status(&at).map_err(words),
             Answers::Others => self.others_status(),

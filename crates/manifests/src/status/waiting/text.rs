@@ -3,18 +3,51 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use quorate_api::quantity;
+use quorate_api::{keys, quantity};
 use quorate_model::effect::ClaimOutlook;
 use quorate_model::incarnation::Order;
 use quorate_model::quorum::quorum;
 use quorate_model::quorum_recovery::{Log, RecoverFrom};
+use quorate_model::rotation::{Rotation, RotationStage};
 use quorate_model::snapshot::{Database, KeptOutByAuth};
-use quorate_model::{ClusterId, MemberName};
+use quorate_model::{ClusterId, Instant, MemberName};
+
+use super::super::time;
 
 /// `demo-0, demo-1`.
 pub(super) fn names(members: &[MemberName]) -> String {
     let names: Vec<&str> = members.iter().map(MemberName::as_str).collect();
     names.join(", ")
+}
+
+pub(super) fn rotating(rotation: &Rotation, why: &str) -> String {
+    let Rotation { ca, from, to, stage, since: _ } = rotation;
+    let step = match stage {
+        RotationStage::Trust => "members are being restarted to trust both; then the new one signs",
+        RotationStage::Sign => {
+            "the new one signs, and both are trusted until nobody presents a certificate of the other"
+        }
+        RotationStage::Drop => "members are being restarted to forget the earlier one",
+    };
+    format!("the certificate authority of {ca} {from} is being replaced by {to}: {step}. Now: {why}")
+}
+
+pub(super) fn clients_have_time(rotation: &Rotation, until: Instant) -> String {
+    let Rotation { ca, from, to, stage, since: _ } = rotation;
+    let until = time(until).0;
+    let (what, key) = match stage {
+        RotationStage::Trust => {
+            ("trust both: restart those that read ca.crt once, such as API servers", keys::CLIENTS_TRUST)
+        }
+        RotationStage::Sign | RotationStage::Drop => (
+            "present what the new one signed: copies of the client certificate are theirs to renew",
+            keys::CLIENTS_PRESENT,
+        ),
+    };
+    format!(
+        "the certificate authority of {ca} {from} is being replaced by {to}, and clients have until {until} to {what}. If all do, annotate \
+         the EtcdCluster with {key}={to}"
+    )
 }
 
 pub(super) fn existing_data(

@@ -1,7 +1,8 @@
-//! What members report: their own Status, the member list, and the free space of their volumes.
+//! What members report: their own Status, the member list, the free space of their volumes, and what a TLS handshake shows.
 
 mod clients;
 mod free_space;
+mod handshake;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use crate::controllers::cluster::metrics::ClusterMetrics;
 
 pub(super) use clients::{ClientTls, ConnectError, Credentials, MemberClients};
 pub(super) use free_space::free_space;
+pub(super) use handshake::shown;
 
 /// How often a member is asked whether it has applied an index.
 const POLL: Duration = Duration::from_millis(50);

@@ -17,7 +17,7 @@ use quorate_reconcile::{
 use super::Shared;
 use crate::controllers::cluster::observe::{
     ConnectError, MemberClients, client_tls, connect, entry, free_space, keys_hash, member_list, prove,
-    status,
+    shown, status,
 };
 use crate::controllers::cluster::report;
 use crate::controllers::cluster::{backup, execute, latest, site, tls};
@@ -122,6 +122,14 @@ impl Worker {
                 let pod = pass.observed().and_then(|(observed, _)| observed.pods.get(&member));
                 let ip = pod.and_then(|pod| pod.ip.clone());
                 async move { Reply::FreeSpace(free_space(&shared.transport, ip).await) }.boxed()
+            }
+            Task::Handshake { member, ca } => {
+                let observed = pass.observed().map(|(observed, _)| observed);
+                let at = observed.map(|observed| observed.cluster.dns_name(&member));
+                let pod = observed.and_then(|observed| observed.pods.get(&member));
+                let ip = pod.and_then(|pod| pod.ip.clone());
+                let name = at.unwrap_or_default();
+                async move { Reply::Handshake(shown(&shared.transport, ip, ca, &name).await) }.boxed()
             }
             Task::MemberList { at } => {
                 let client = self.connect(pass, &at);

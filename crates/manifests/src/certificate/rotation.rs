@@ -1,0 +1,205 @@
+//! Secrets while an authority takes the place of another one: where each lies in its Secret, who trusts which, and what a handshake shows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use quorate_model::rotation::Handshake;
+use quorate_model::snapshot::Authority;
+use quorate_model::{Ca, ClusterRef, ClusterUid, Fingerprint, Leaf, Uid};
+use serde_json::{Value, json};
+use x509_parser::pem::Pem;
+
+use super::read::{Parsed, certificates, is_authority_of, one};
+use super::{CA, CERT, Certificate, KEY, KeyPair, entry};
+use crate::labels;
+use crate::request::Act;
+
+/// Key of a leaf's Secret: the generation of trust of its `ca.crt`. The agent waits for it before etcd reads that.
+pub const TRUST: &str = "trust";
+
+/// The places of an authority in its Secret: the keys of its certificate and of its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// It signs.
+    Signer,
+    /// It is to sign.
+    Next,
+    /// It has signed before.
+    Previous,
+}
+
+/// What a TLS handshake shows, as it came over the wire.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// The leaf that the member presents (DER).
+    pub leaf: Vec<u8>,
+    /// The subjects of the authorities whose leaves it admits (DER).
+    pub trusted: Vec<Vec<u8>>,
+}
+
+impl Place {
+    pub(crate) const ALL: [Self; 3] = [Self::Signer, Self::Next, Self::Previous];
+
+    pub(crate) fn keys(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Signer => (CERT, KEY),
+            Self::Next => ("next.crt", "next.key"),
+            Self::Previous => ("previous.crt", "previous.key"),
+        }
+    }
+}
+
+/// The authority at a place of a Secret, if there is one that can be used.
+pub(crate) fn at(secret: &Secret, place: Place) -> Option<Authority> {
+    let (cert, key) = place.keys();
+    entry(secret, key)?;
+    let found = one(secret, cert).ok().filter(|found| found.is_authority)?;
+    Some(Authority { fingerprint: found.fingerprint, validity: found.validity })
+}
+
+/// The generation of trust of a leaf's Secret.
+pub(crate) fn trust_of(secret: &Secret) -> u32 {
+    let text = entry(secret, TRUST).map(String::from_utf8_lossy);
+    text.and_then(|text| generation(&text)).unwrap_or(0)
+}
+
+/// A generation of trust as it is written in Secrets and on Pods; none that a person made up, with which the next one could not be counted.
+pub(crate) fn generation(text: &str) -> Option<u32> {
+    text.trim().parse().ok().filter(|generation| *generation < 1_000_000)
+}
+
+/// The certificate and key of the authority of this fingerprint, in whichever Secret and place it is.
+pub(crate) fn pair(
+    secrets: &[&Secret],
+    own: (&ClusterRef, &ClusterUid),
+    by: &Fingerprint,
+) -> Option<KeyPair> {
+    let (secret, place) = places(secrets, own).find(|(secret, place)| is_at(secret, *place, by))?;
+    let (cert, key) = place.keys();
+    let text = |key: &str| Some(String::from_utf8_lossy(entry(secret, key)?).into_owned());
+    Some(KeyPair { cert: text(cert)?, key: text(key)? })
+}
+
+/// C4, C7: the patch that gives each authority in a Secret its place. `None` if the signer is not in it.
+pub(crate) fn arrange(
+    secret: &Secret,
+    (uid, version): (&Uid, &str),
+    signer: &Fingerprint,
+    previous: Option<&Fingerprint>,
+) -> Option<Act> {
+    let place_of =
+        |fingerprint: &Fingerprint| Place::ALL.into_iter().find(|place| is_at(secret, *place, fingerprint));
+    let taken = |from: Place, to: Place| {
+        let ((from_cert, from_key), (to_cert, to_key)) = (from.keys(), to.keys());
+        let value = |key: &str| Some(json!(ByteString(entry(secret, key)?.to_vec())));
+        Some([(to_cert, value(from_cert)?), (to_key, value(from_key)?)])
+    };
+    let mut data: BTreeMap<&str, Value> = BTreeMap::new();
+    for place in [Place::Next, Place::Previous] {
+        let (cert, key) = place.keys();
+        data.extend([(cert, Value::Null), (key, Value::Null)]);
+    }
+    let signs = taken(place_of(signer)?, Place::Signer)?;
+    data.insert(CA, signs[0].1.clone());
+    data.extend(signs);
+    data.extend(
+        previous.and_then(place_of).and_then(|place| taken(place, Place::Previous)).into_iter().flatten(),
+    );
+    Some(patch(uid, version, &json!(data)))
+}
+
+/// C2, C6: the patch of a leaf's `ca.crt` and of its generation of trust: these first, then whatever else is trusted, without `drop`.
+pub(crate) fn write_trust(
+    secrets: &[&Secret],
+    own: (&ClusterRef, &ClusterUid),
+    leaf: Leaf,
+    (uid, version): (&Uid, &str),
+    (trust, drop): (&[Fingerprint], Option<&Fingerprint>),
+    generation: u32,
+) -> Option<Act> {
+    let present = leaf_secret(secrets, own, leaf)?;
+    let here = blocks(present, CA);
+    let known = places(secrets, own).flat_map(|(secret, place)| blocks(secret, place.keys().0));
+    let beside = Leaf::ALL.into_iter().filter_map(|leaf| leaf_secret(secrets, own, leaf));
+    let known: Vec<Block> =
+        here.iter().cloned().chain(known).chain(beside.flat_map(|secret| blocks(secret, CA))).collect();
+    let mut bundle: Vec<&Block> = Vec::new();
+    for one in trust {
+        bundle.push(known.iter().find(|block| block.fingerprint == *one)?);
+    }
+    let rest =
+        here.iter().filter(|block| !trust.contains(&block.fingerprint) && Some(&block.fingerprint) != drop);
+    bundle.extend(rest);
+    let pem: String = bundle.into_iter().map(|block| block.pem.as_str()).collect();
+    let data = json!({
+        CA: ByteString(pem.into_bytes()), TRUST: ByteString(generation.to_string().into_bytes()),
+    });
+    Some(patch(uid, version, &data))
+}
+
+/// What a handshake shows, in terms of the authorities that are known: those in the Secrets of the cluster.
+pub fn read_handshake(secrets: &[&Secret], own: (&ClusterRef, &ClusterUid), shown: &Shown) -> Handshake {
+    let placed = places(secrets, own).filter_map(|(secret, place)| certificates(secret, place.keys().0).ok());
+    let beside =
+        Leaf::ALL.into_iter().filter_map(|leaf| certificates(leaf_secret(secrets, own, leaf)?, CA).ok());
+    let known: Vec<Parsed> = placed.chain(beside).flatten().filter(|known| known.is_authority).collect();
+    // Subjects are all that is shown. Where several authorities have one, each of them is trusted only if it is named as often.
+    let of_subject = |subject: &Vec<u8>| {
+        let same = known.iter().filter(|known| known.subject == *subject);
+        same.map(|known| &known.fingerprint).collect::<BTreeSet<_>>().len()
+    };
+    let named = |subject: &Vec<u8>| shown.trusted.iter().filter(|trusted| *trusted == subject).count();
+    let trusts = known.iter().filter(|known| named(&known.subject) >= of_subject(&known.subject));
+    let trusts: BTreeSet<Fingerprint> = trusts.map(|known| known.fingerprint.clone()).collect();
+    let leaf = super::read::parse_der(&shown.leaf);
+    let signer = leaf.and_then(|leaf| known.iter().find(|known| leaf.is_signed_by(known)));
+    Handshake { trusts, serves: signer.map(|known| known.fingerprint.clone()) }
+}
+
+/// A certificate as it stands in a Secret.
+#[derive(Clone)]
+struct Block {
+    fingerprint: Fingerprint,
+    pem: String,
+}
+
+fn blocks(secret: &Secret, key: &str) -> Vec<Block> {
+    let pems = Pem::iter_from_buffer(entry(secret, key).unwrap_or_default()).filter_map(Result::ok);
+    let block = |pem: Pem| {
+        let parsed = super::read::parse_der(&pem.contents)?;
+        Some(Block { fingerprint: parsed.fingerprint, pem: super::read::pem_of(&pem.contents) })
+    };
+    pems.filter_map(block).collect()
+}
+
+fn is_at(secret: &Secret, place: Place, fingerprint: &Fingerprint) -> bool {
+    at(secret, place).is_some_and(|found| found.fingerprint == *fingerprint)
+}
+
+fn places<'a>(
+    secrets: &'a [&'a Secret],
+    (at, uid): (&'a ClusterRef, &'a ClusterUid),
+) -> impl Iterator<Item = (&'a Secret, Place)> {
+    let of = move |ca: Ca| {
+        let name = Certificate::from(ca).secret_name(at);
+        let mut named =
+            secrets.iter().copied().filter(move |secret| secret.metadata.name.as_ref() == Some(&name));
+        named.find(|secret| is_authority_of(&secret.metadata, at, uid))
+    };
+    Ca::ALL.into_iter().filter_map(of).flat_map(|secret| Place::ALL.map(|place| (secret, place)))
+}
+
+fn leaf_secret<'a>(
+    secrets: &[&'a Secret],
+    (at, uid): (&ClusterRef, &ClusterUid),
+    leaf: Leaf,
+) -> Option<&'a Secret> {
+    let name = Certificate::from(leaf).secret_name(at);
+    let mut own = secrets.iter().copied().filter(|secret| labels::is_owned_by(&secret.metadata, uid));
+    own.find(|secret| secret.metadata.name.as_ref() == Some(&name))
+}
+
+fn patch(uid: &Uid, version: &str, data: &Value) -> Act {
+    Act::Patch(json!({ "metadata": { "uid": uid.as_str(), "resourceVersion": version }, "data": data }))
+}

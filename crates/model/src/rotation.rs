@@ -1,0 +1,130 @@
+//! The rotation of a certificate authority: C1 to C7. A member reads the authorities that it trusts once, when etcd starts, so a new one takes
+//! the place of another in three stages with a rollout in the first and in the last.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::certificate::{Ca, Fingerprint};
+use crate::time::{Instant, Span};
+
+/// A rotation that is under way. Recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rotation {
+    /// The authority of this port is replaced.
+    pub ca: Ca,
+    /// The one that has signed so far. Of peers this is that of clients, where it signed for both.
+    pub from: Fingerprint,
+    /// The one that takes its place.
+    pub to: Fingerprint,
+    /// How far it is.
+    pub stage: RotationStage,
+    /// Since when it is in this stage.
+    pub since: Instant,
+}
+
+/// How far a rotation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RotationStage {
+    /// C2, C3: every member and every client learns to trust the new authority beside the present one, which signs.
+    Trust,
+    /// C4, C5: the new authority signs, and everybody presents what it signed. Both are trusted.
+    Sign,
+    /// C6: every member forgets the earlier one.
+    Drop,
+}
+
+/// The order to replace an authority: the annotation `operator.etcd.io/rotate-ca`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RotateOrder {
+    /// Which one.
+    pub ca: Ca,
+    /// The text of the annotation. One that was followed or refused is spent, also when it is given again.
+    pub text: String,
+}
+
+/// What people say about the rotation of an authority.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RotationPolicy {
+    /// The order, if the object has one.
+    pub order: Option<RotateOrder>,
+    /// How long clients have to trust a new authority, and then to present what it signed.
+    pub client_grace: Span,
+    /// The fingerprint of the authority that all clients trust, as a person says, or its beginning.
+    pub clients_trust: Option<String>,
+    /// The fingerprint of the authority that signed what all clients present, as a person says, or its beginning.
+    pub clients_present: Option<String>,
+}
+
+/// What a TLS handshake at a port of a member shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Handshake {
+    /// The authorities whose leaves it admits, of those that are known.
+    pub trusts: BTreeSet<Fingerprint>,
+    /// The authority that signed the leaf that it presents, if it is known.
+    pub serves: Option<Fingerprint>,
+}
+
+/// How much of a fingerprint names it: what messages show.
+const SHOWN: usize = 16;
+
+impl RotationPolicy {
+    /// Unless the spec says how long: a week, so that an API server that reads its authorities once is restarted meanwhile.
+    pub const CLIENT_GRACE: Span = Span::seconds(7 * 86_400);
+}
+
+impl Default for RotationPolicy {
+    fn default() -> Self {
+        Self { order: None, client_grace: Self::CLIENT_GRACE, clients_trust: None, clients_present: None }
+    }
+}
+
+impl Rotation {
+    /// The authority that signs in this stage.
+    pub fn signer(&self) -> &Fingerprint {
+        match self.stage {
+            RotationStage::Trust => &self.from,
+            RotationStage::Sign | RotationStage::Drop => &self.to,
+        }
+    }
+
+    /// The one that every bundle has to have beside the signer.
+    pub fn also_trusted(&self) -> Option<&Fingerprint> {
+        match self.stage {
+            RotationStage::Trust => Some(&self.to),
+            RotationStage::Sign => Some(&self.from),
+            RotationStage::Drop => None,
+        }
+    }
+
+    /// Whether this text, of an annotation, names the new authority.
+    pub fn is_named_by(&self, text: Option<&str>) -> bool {
+        text.is_some_and(|text| text.len() >= SHOWN && self.to.as_str().starts_with(text))
+    }
+
+    /// Until when clients have time in this stage, for the authority of clients.
+    pub fn clients_have_until(&self, policy: &RotationPolicy) -> Option<Instant> {
+        let said = match self.stage {
+            RotationStage::Trust => policy.clients_trust.as_deref(),
+            RotationStage::Sign => policy.clients_present.as_deref(),
+            RotationStage::Drop => return None,
+        };
+        (self.ca == Ca::Clients && !self.is_named_by(said)).then(|| self.since + policy.client_grace)
+    }
+}
+
+impl RotationStage {
+    /// In status.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Trust => "Trust",
+            Self::Sign => "Sign",
+            Self::Drop => "Drop",
+        }
+    }
+}
+
+impl fmt::Display for RotationStage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,227 @@
+//! Rotation of a certificate authority, without an outage: another one takes its place, first trusted, then signing, then alone.
+//!
+//! C1 make the new authority and record both; C2 both into every bundle, and a rollout, since etcd reads what it trusts once; C3 every member
+//! is seen to trust both, and clients had their time; C4 the new one signs; C5 every member is seen to present what it signed, and clients
+//! had their time again; C6 the earlier one out of every bundle, and a rollout; C7 done.
+//!
+//! `rollout` restarts the members: a Pod of an earlier generation of trust is a stale one.
+
+use quorate_model::rotation::{Rotation, RotationStage};
+use quorate_model::snapshot::{Authority, AuthoritySecret, Certificates, LeafSecret, Signing};
+use quorate_model::{Ca, Effect, Fingerprint, KubeEffect, Step, Waiting};
+
+use crate::draft::Draft;
+use crate::safety;
+
+/// One step further, if it is safe. Nothing waits for it: the members serve on meanwhile.
+pub(crate) fn advance(draft: &mut Draft<'_>) {
+    let Some(seen) = draft.seen.certificates.as_ref() else { return };
+    go_on_from(draft, seen);
+    if draft.record.rotation.is_none() {
+        begin(draft, seen);
+    }
+    let Some(rotation) = draft.record.rotation.clone() else {
+        arrange(draft, seen, Step::C7);
+        return;
+    };
+    match rotation.stage {
+        RotationStage::Trust => {
+            write_bundles(draft, seen, &rotation, Step::C2);
+            sign_with_new(draft, &rotation);
+        }
+        RotationStage::Sign => {
+            arrange(draft, seen, Step::C4);
+            write_bundles(draft, seen, &rotation, Step::C2);
+            drop_earlier(draft, &rotation);
+        }
+        RotationStage::Drop => {
+            write_bundles(draft, seen, &rotation, Step::C6);
+            finish(draft, &rotation);
+        }
+    }
+}
+
+/// Where status was lost, Secrets and Pods say how far the generation had come: one that is used again would say of a Pod that it read what it
+/// did not.
+fn go_on_from(draft: &mut Draft<'_>, seen: &Certificates) {
+    let of_leaves = seen.leaves.values().filter_map(|leaf| Some(leaf.content.as_ref().ok()?.trust));
+    let known = of_leaves.chain(draft.seen.pods.values().map(|pod| pod.trust)).max().unwrap_or(0);
+    if known > draft.record.trust {
+        draft.write_record(Step::C1, |record| record.trust = known);
+    }
+}
+
+/// C1.
+fn begin(draft: &mut Draft<'_>, seen: &Certificates) {
+    let Some((ca, order)) = wanted(draft, seen) else { return };
+    if ca == Ca::Clients && draft.seen.signs_for(seen, &draft.record, Ca::Peers) == Ca::Clients {
+        draft.wait(Waiting::RotationRefused(
+            "it signs for peers, too. Let them have an authority of their own first: operator.etcd.io/rotate-ca=peers"
+                .to_owned(),
+        ));
+        return;
+    }
+    if let Err(why) = safety::may_begin_rotation(draft.seen, &draft.record) {
+        draft.wait(Waiting::Unsafe(why));
+        return;
+    }
+    let Some(from) = draft.record.authority_of(draft.seen.signs_for(seen, &draft.record, ca)).cloned() else {
+        return;
+    };
+    let Some(secret) = seen.authorities.get(&ca) else {
+        // Peers get one of their own, and a lost Secret is made again around the new authority.
+        draft.propose(Effect::kube(Step::C1, KubeEffect::CreateAuthority { ca }));
+        return;
+    };
+    let Some(to) = made(draft, secret, &from) else {
+        let make = KubeEffect::MakeNextAuthority {
+            ca,
+            secret: secret.uid.clone(),
+            resource_version: secret.resource_version.clone(),
+        };
+        draft.propose(Effect::kube(Step::C1, make));
+        return;
+    };
+    let (to, since) = (to.fingerprint.clone(), draft.now);
+    draft.write_record(Step::C1, |record| {
+        record.rotation = Some(Rotation { ca, from, to, stage: RotationStage::Trust, since });
+        record.spent_rotation = order.or_else(|| record.spent_rotation.take());
+        record.trust += 1;
+    });
+}
+
+/// The authority that is to be replaced: by order, or since two thirds of its life are over.
+fn wanted(draft: &Draft<'_>, seen: &Certificates) -> Option<(Ca, Option<String>)> {
+    let order = draft.seen.rotation_policy.order.as_ref();
+    if let Some(order) = order.filter(|order| draft.record.spent_rotation.as_ref() != Some(&order.text)) {
+        return Some((order.ca, Some(order.text.clone())));
+    }
+    let is_due = |ca: &Ca| match draft.seen.signing(seen, &draft.record, *ca) {
+        Signing::With(_, authority) => draft.now >= authority.validity.renewal(),
+        Signing::ToCreate | Signing::Lost(_) => false,
+    };
+    // That of peers first: it has no clients that need their time.
+    [Ca::Peers, Ca::Clients].into_iter().find(is_due).map(|ca| (ca, None))
+}
+
+/// The authority in the Secret that is to take the place of the present one, if it was made and can be used.
+fn made<'a>(draft: &Draft<'_>, secret: &'a AuthoritySecret, from: &Fingerprint) -> Option<&'a Authority> {
+    // Where the present one is not in this Secret, because it is in that of clients, or lost, the new one has the place of the signer.
+    let own = secret.content.as_ref().ok().filter(|_| secret.with(from).is_none());
+    let made = secret.next.as_ref().or(own);
+    made.filter(|made| made.fingerprint != *from && draft.now < made.validity.renewal())
+}
+
+/// C2, C6: what the holders of each leaf are to trust, and the generation of all of them.
+fn write_bundles(draft: &mut Draft<'_>, seen: &Certificates, rotation: &Rotation, step: Step) {
+    for (leaf, secret) in &seen.leaves {
+        let is_of = leaf.ca() == rotation.ca;
+        let mut trust = Vec::new();
+        if is_of {
+            trust.push(rotation.signer().clone());
+            trust.extend(rotation.also_trusted().cloned());
+        }
+        let drop = (is_of && rotation.stage == RotationStage::Drop).then(|| rotation.from.clone());
+        if !draft.signs(*leaf) && !is_written(secret, draft.record.trust, &trust, drop.as_ref()) {
+            let write = KubeEffect::WriteTrust {
+                leaf: *leaf,
+                secret: secret.uid.clone(),
+                resource_version: secret.resource_version.clone(),
+                trust,
+                drop,
+                generation: draft.record.trust,
+            };
+            draft.propose(Effect::kube(step, write));
+        }
+    }
+}
+
+fn is_written(
+    secret: &LeafSecret,
+    generation: u32,
+    trust: &[Fingerprint],
+    drop: Option<&Fingerprint>,
+) -> bool {
+    let Ok(content) = &secret.content else {
+        // I3 issues it anew first.
+        return true;
+    };
+    content.trust >= generation
+        && trust.iter().all(|one| content.trusted.contains(one))
+        && drop.is_none_or(|drop| !content.trusted.contains(drop))
+}
+
+/// C3, C4.
+fn sign_with_new(draft: &mut Draft<'_>, rotation: &Rotation) {
+    if wait_for_clients(draft, rotation) {
+        return;
+    }
+    if let Err(why) = safety::may_sign_with_new(draft.seen, &draft.record) {
+        draft.wait(Waiting::Rotating(rotation.clone(), why));
+        return;
+    }
+    let (next, since) = (rotation.clone(), draft.now);
+    draft.write_record(Step::C4, |record| {
+        record.record_authority(next.ca, next.to.clone());
+        record.rotation = Some(Rotation { stage: RotationStage::Sign, since, ..next });
+    });
+}
+
+/// C5, C6.
+fn drop_earlier(draft: &mut Draft<'_>, rotation: &Rotation) {
+    if wait_for_clients(draft, rotation) {
+        return;
+    }
+    if let Err(why) = safety::may_drop_earlier(draft.seen, &draft.record) {
+        draft.wait(Waiting::Rotating(rotation.clone(), why));
+        return;
+    }
+    let (next, since) = (rotation.clone(), draft.now);
+    draft.write_record(Step::C6, |record| {
+        record.rotation = Some(Rotation { stage: RotationStage::Drop, since, ..next });
+        record.trust += 1;
+    });
+}
+
+/// C7.
+fn finish(draft: &mut Draft<'_>, rotation: &Rotation) {
+    match safety::is_dropped(draft.seen, &draft.record) {
+        Ok(()) => draft.write_record(Step::C7, |record| record.rotation = None),
+        Err(why) => draft.wait(Waiting::Rotating(rotation.clone(), why)),
+    }
+}
+
+/// Whether clients have time left, which a person may cut short.
+fn wait_for_clients(draft: &mut Draft<'_>, rotation: &Rotation) -> bool {
+    let until = rotation.clients_have_until(&draft.seen.rotation_policy);
+    let Some(until) = until.filter(|until| draft.now < *until || draft.seen.clock_differs.is_some()) else {
+        return false;
+    };
+    draft.wait(Waiting::ClientsHaveTime(rotation.clone(), until));
+    true
+}
+
+/// C4, C7: the place of each authority in the Secret is what the record says.
+fn arrange(draft: &mut Draft<'_>, seen: &Certificates, step: Step) {
+    for ca in Ca::ALL {
+        let Some(signer) = draft.record.authority_of(ca).cloned() else { continue };
+        let Some(secret) = seen.authorities.get(&ca) else { continue };
+        let rotation = draft.record.rotation.as_ref().filter(|rotation| rotation.ca == ca);
+        let previous = rotation.map(|rotation| &rotation.from).and_then(|from| secret.with(from));
+        let previous = previous.map(|previous| previous.fingerprint.clone());
+        let is_first = secret.content.as_ref().is_ok_and(|first| first.fingerprint == signer);
+        let has_previous =
+            secret.previous.as_ref().map(|previous| &previous.fingerprint) == previous.as_ref();
+        let has_left_over = secret.next.is_some() && rotation.is_some();
+        if secret.with(&signer).is_some() && (!is_first || !has_previous || has_left_over) {
+            let arrange = KubeEffect::ArrangeAuthority {
+                ca,
+                secret: secret.uid.clone(),
+                resource_version: secret.resource_version.clone(),
+                signer,
+                previous,
+            };
+            draft.propose(Effect::kube(step, arrange));
+        }
+    }
+}

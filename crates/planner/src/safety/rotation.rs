@@ -1,0 +1,197 @@
+//! R19 while an authority takes the place of another one: the new one signs when every member trusts it, and the earlier one is forgotten when
+//! nobody presents what it signed. What members trust and present is seen by TLS handshakes, since a member reads the authorities that it trusts
+//! once, and the kubelet brings it a leaf late.
+
+use quorate_model::effect::Unsafe;
+use quorate_model::rotation::{Handshake, Rotation, RotationStage};
+use quorate_model::snapshot::{Certificates, LeafCertificate};
+use quorate_model::{Ca, Fingerprint, Leaf, MemberName, Record, Snapshot, Uid};
+
+use super::{Judged, Scene, certificates, forbid};
+
+/// C1: whether a rotation may begin: everything is there, and is what it should be.
+pub fn may_begin_rotation(seen: &Snapshot, record: &Record) -> Judged {
+    super::clocks_agree(seen)?;
+    let complete = seen.certificates.as_ref().is_some_and(|certificates| {
+        certificates.are_complete() && certificates.leaves.values().all(|leaf| leaf.content.is_ok())
+    });
+    if complete && record.is_bootstrapped() && record.rotation.is_none() {
+        Ok(())
+    } else {
+        forbid(Unsafe::AnotherAuthority)
+    }
+}
+
+/// C4: whether the new authority may sign: every member is seen to trust it, and so is whatever starts from now on.
+pub fn may_sign_with_new(seen: &Snapshot, record: &Record) -> Judged {
+    super::clocks_agree(seen)?;
+    let (rotation, certificates) = in_stage(seen, record, RotationStage::Trust)?;
+    let trusts_both =
+        |leaf: &LeafCertificate| leaf.trusted.contains(&rotation.from) && leaf.trusted.contains(&rotation.to);
+    if !all_leaves(certificates, record, rotation, trusts_both) {
+        forbid(Unsafe::BundleNotWritten)?;
+    }
+    each_member(seen, record, |member| {
+        let trusts = shaken(seen, member, rotation.ca).is_some_and(|seen| seen.trusts.contains(&rotation.to));
+        if has_trust(seen, record, member) && trusts {
+            Ok(())
+        } else {
+            forbid(Unsafe::NotTrusted(member.clone()))
+        }
+    })
+}
+
+/// C6: whether the earlier authority may be forgotten: every member is seen to present what the new one signed.
+pub fn may_drop_earlier(seen: &Snapshot, record: &Record) -> Judged {
+    super::clocks_agree(seen)?;
+    let (rotation, certificates) = in_stage(seen, record, RotationStage::Sign)?;
+    let is_signed = |leaf: &LeafCertificate| leaf.signed_by.as_ref() == Some(&rotation.to);
+    if !all_leaves(certificates, record, rotation, is_signed) {
+        forbid(Unsafe::BundleNotWritten)?;
+    }
+    each_member(seen, record, |member| {
+        let serves = shaken(seen, member, rotation.ca).and_then(|seen| seen.serves.as_ref());
+        if serves == Some(&rotation.to) { Ok(()) } else { forbid(Unsafe::EarlierPresented(member.clone())) }
+    })
+}
+
+/// C7: whether every member has forgotten the earlier authority.
+pub fn is_dropped(seen: &Snapshot, record: &Record) -> Judged {
+    let (rotation, certificates) = in_stage(seen, record, RotationStage::Drop)?;
+    let is_gone = |leaf: &LeafCertificate| !leaf.trusted.contains(&rotation.from);
+    if !all_leaves(certificates, record, rotation, is_gone) {
+        forbid(Unsafe::BundleNotWritten)?;
+    }
+    each_member(seen, record, |member| {
+        let forgot =
+            shaken(seen, member, rotation.ca).is_some_and(|seen| !seen.trusts.contains(&rotation.from));
+        if has_trust(seen, record, member) && forgot {
+            Ok(())
+        } else {
+            forbid(Unsafe::NotTrusted(member.clone()))
+        }
+    })
+}
+
+/// What is written into the Secret of a leaf.
+pub(super) struct Bundle<'a> {
+    pub(super) trust: &'a [Fingerprint],
+    pub(super) drop: Option<&'a Fingerprint>,
+    pub(super) generation: u32,
+}
+
+/// C1: a rotation is due or ordered, and the Secret of its authority does not exist: that of peers which had none, or one that was lost.
+pub(super) fn needs_secret(scene: &Scene<'_>, seen: &Certificates, ca: Ca) -> bool {
+    let is_absent = !seen.authorities.contains_key(&ca);
+    // Nobody trusts it before it is recorded, and what signed the leaf of peers says until then which one is theirs.
+    let has_signer = scene.record.authority_of(scene.seen.signs_for(seen, scene.record, ca)).is_some();
+    is_absent && has_signer && is_wanted(scene, ca) && may_begin_rotation(scene.seen, scene.record).is_ok()
+}
+
+/// C1: beside the authority that it takes the place of, and before anything is recorded.
+pub(super) fn may_make_next(scene: &Scene<'_>, ca: Ca, secret: &Uid, version: &str) -> Judged {
+    super::clocks_agree(scene.seen)?;
+    certificates::as_observed(scene, ca, secret, version)?;
+    if scene.record.rotation.is_some() { forbid(Unsafe::AnotherAuthority) } else { Ok(()) }
+}
+
+/// C4, C7: only the recorded authority signs, and the earlier one is kept as long as the rotation lasts.
+pub(super) fn may_arrange(
+    scene: &Scene<'_>,
+    ca: Ca,
+    (secret, version): (&Uid, &str),
+    signer: &Fingerprint,
+    previous: Option<&Fingerprint>,
+) -> Judged {
+    let seen = certificates::as_observed(scene, ca, secret, version)?;
+    let rotation = scene.record.rotation.as_ref().filter(|rotation| rotation.ca == ca);
+    let is_earlier = |one: &Fingerprint| rotation.is_some_and(|rotation| rotation.from == *one);
+    let keeps_next = rotation.is_none_or(|rotation| rotation.stage != RotationStage::Trust);
+    let is_recorded = scene.record.authority_of(ca) == Some(signer) && seen.with(signer).is_some();
+    if is_recorded && keeps_next && previous.is_none_or(is_earlier) {
+        Ok(())
+    } else {
+        forbid(Unsafe::AnotherAuthority)
+    }
+}
+
+/// C2, C6: nothing is taken out of a bundle but the earlier authority, and that when nobody presents what it signed.
+pub(super) fn may_write_trust(
+    scene: &Scene<'_>,
+    leaf: Leaf,
+    (secret, version): (&Uid, &str),
+    bundle: &Bundle<'_>,
+) -> Judged {
+    let leaves = scene.seen.certificates.as_ref().map(|seen| &seen.leaves);
+    let seen = leaves.and_then(|leaves| leaves.get(&leaf));
+    let is_that = seen.is_some_and(|seen| seen.uid == *secret && seen.resource_version == version);
+    let rotation =
+        scene.record.rotation.as_ref().filter(|_| is_that && bundle.generation == scene.record.trust);
+    let Some(rotation) = rotation else { return forbid(Unsafe::AnotherAuthority) };
+    let is_of = leaf.ca() == rotation.ca;
+    let known = [&rotation.from, &rotation.to];
+    let only_known = bundle.trust.iter().all(|one| is_of && known.contains(&one));
+    let has_signer = !is_of || bundle.trust.contains(rotation.signer());
+    let drops_earlier = bundle.drop.is_none_or(|drop| {
+        is_of
+            && *drop == rotation.from
+            && rotation.stage == RotationStage::Drop
+            && !bundle.trust.contains(drop)
+    });
+    if only_known && has_signer && drops_earlier { Ok(()) } else { forbid(Unsafe::AnotherAuthority) }
+}
+
+/// By order, or because it is due.
+fn is_wanted(scene: &Scene<'_>, ca: Ca) -> bool {
+    let order = scene.seen.rotation_policy.order.as_ref();
+    let is_ordered = order
+        .is_some_and(|order| order.ca == ca && scene.record.spent_rotation.as_ref() != Some(&order.text));
+    let certificates = scene.seen.certificates.as_ref();
+    let signer = certificates.and_then(|seen| {
+        let of = scene.seen.signs_for(seen, scene.record, ca);
+        seen.authorities.get(&of)?.with(scene.record.authority_of(of)?)
+    });
+    is_ordered || signer.is_some_and(|signer| scene.now >= signer.validity.renewal())
+}
+
+/// The rotation and the Secrets, if it is in this stage.
+fn in_stage<'a>(
+    seen: &'a Snapshot,
+    record: &'a Record,
+    stage: RotationStage,
+) -> Result<(&'a Rotation, &'a Certificates), Unsafe> {
+    let rotation = record.rotation.as_ref().filter(|rotation| rotation.stage == stage);
+    rotation.zip(seen.certificates.as_ref()).ok_or(Unsafe::AnotherAuthority)
+}
+
+/// Whether the Secret of each leaf has the generation of trust, and each one of the port is so.
+fn all_leaves(
+    seen: &Certificates,
+    record: &Record,
+    rotation: &Rotation,
+    is_so: impl Fn(&LeafCertificate) -> bool,
+) -> bool {
+    let is_right = |leaf: &Leaf| {
+        let content = seen.leaves.get(leaf).and_then(|secret| secret.content.as_ref().ok());
+        content.is_some_and(|content| {
+            content.trust >= record.trust && (leaf.ca() != rotation.ca || is_so(content))
+        })
+    };
+    Leaf::ALL.iter().all(is_right)
+}
+
+/// Every member that is recorded, and every other Pod: a member without one starts with what its Secrets have then, and until it does
+/// nobody knows what still runs of it.
+fn each_member(seen: &Snapshot, record: &Record, judge: impl Fn(&MemberName) -> Judged) -> Judged {
+    let members = record.members.keys().filter(|_| !record.hibernating);
+    let others = seen.pods.keys().filter(|pod| record.hibernating || !record.members.contains_key(*pod));
+    members.chain(others).try_for_each(judge)
+}
+
+fn has_trust(seen: &Snapshot, record: &Record, member: &MemberName) -> bool {
+    seen.pods.get(member).is_some_and(|pod| pod.trust >= record.trust)
+}
+
+fn shaken<'a>(seen: &'a Snapshot, member: &MemberName, ca: Ca) -> Option<&'a Handshake> {
+    seen.etcd.handshakes.get(&(member.clone(), ca))
+}

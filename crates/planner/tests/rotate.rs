@@ -1,0 +1,294 @@
+//! Rotation of a certificate authority: another one takes its place, and members and clients never refuse each other.
+
+use std::collections::BTreeSet;
+
+use crate::world::certificates::{DAY, next};
+use crate::world::{World, name};
+use quorate_model::effect::Unsafe;
+use quorate_model::rotation::{RotateOrder, RotationPolicy, RotationStage};
+use quorate_model::{Ca, Fingerprint, KubeEffect, Leaf, Span, Step, Waiting};
+use quorate_planner::safety::mutants::without;
+use quorate_planner::safety::{may_drop_earlier, may_sign_with_new};
+
+fn ordered(size: usize, ca: Ca) -> World {
+    let mut world = World::running(size);
+    order(&mut world, ca, "");
+    world
+}
+
+fn order(world: &mut World, ca: Ca, word: &str) {
+    let text = format!("{ca}{word}");
+    world.seen.rotation_policy.order = Some(RotateOrder { ca, text });
+}
+
+fn stage(world: &World) -> Option<RotationStage> {
+    world.seen.record.rotation.as_ref().map(|rotation| rotation.stage)
+}
+
+/// Carries plans out until the rotation is in this stage, and judges what members trust after each.
+fn until(world: &mut World, wanted: Option<RotationStage>) -> String {
+    let mut story = String::new();
+    for _ in 0..200 {
+        if stage(world) == wanted && (wanted.is_some() || !story.is_empty()) {
+            return story;
+        }
+        step(world, &mut story);
+    }
+    panic!("the rotation stays in {:?}: {story}", world.seen.record.rotation);
+}
+
+fn step(world: &mut World, story: &mut String) {
+    let plan = world.plan();
+    for effect in &plan.effects {
+        story.push_str(&format!("{} {effect}\n", effect.step()));
+    }
+    let waits_for_clients =
+        plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::ClientsHaveTime(..)));
+    let idle = plan.effects.is_empty() && plan.record == world.seen.record;
+    world.carry_out(plan);
+    if idle && waits_for_clients {
+        world.now = world.now + Span::seconds(DAY);
+    }
+    trust_each_other(world);
+}
+
+/// Every member admits what each other one presents, at both ports, and clients admit what members present.
+#[track_caller]
+fn trust_each_other(world: &World) {
+    let leaves = &world.seen.certificates.as_ref().unwrap().leaves;
+    let of = |leaf: Leaf| leaves[&leaf].content.as_ref().unwrap();
+    for (member, pod) in &world.seen.pods {
+        let trusts = &world.trusts[&pod.uid];
+        for (leaf, ca) in [(Leaf::Peer, Ca::Peers), (Leaf::Client, Ca::Clients)] {
+            let signed_by = of(leaf).signed_by.as_ref().unwrap();
+            assert!(trusts[&ca].contains(signed_by), "{member} refuses the {leaf} leaf of {signed_by}");
+        }
+        for earlier in world.presents_earlier.values() {
+            assert!(trusts[&Ca::Peers].contains(earlier), "{member} refuses a peer of {earlier}");
+        }
+    }
+    let of_server = of(Leaf::Server).signed_by.as_ref().unwrap();
+    assert!(of(Leaf::Client).trusted.contains(of_server), "clients refuse servers of {of_server}");
+}
+
+fn pods(world: &World) -> BTreeSet<String> {
+    world.seen.pods.values().map(|pod| pod.uid.as_str().to_owned()).collect()
+}
+
+#[test]
+fn an_authority_of_peers_is_replaced_with_two_rollouts_and_no_member_ever_refuses_another() {
+    for size in [1, 3, 5] {
+        let mut world = ordered(size, Ca::Peers);
+        let before = pods(&world);
+        let trust = until(&mut world, Some(RotationStage::Sign));
+        let restarted = trust.matches("U5").count();
+        assert_eq!(restarted, size, "{trust}");
+        assert_eq!(world.seen.record.peer_authority, Some(Fingerprint::new(next(Ca::Peers, 0))));
+        let rest = until(&mut world, None);
+        assert_eq!(rest.matches("U5").count(), size, "{rest}");
+        assert!(before.is_disjoint(&pods(&world)));
+        let seen = world.seen.certificates.as_ref().unwrap();
+        let peer = seen.leaves[&Leaf::Peer].content.as_ref().unwrap();
+        assert_eq!(peer.trusted, [Fingerprint::new(next(Ca::Peers, 0))], "the earlier one is forgotten");
+        world.settle();
+        let secret = &world.seen.certificates.as_ref().unwrap().authorities[&Ca::Peers];
+        assert!(secret.previous.is_none() && secret.next.is_none(), "and so is its key");
+        assert_eq!(world.seen.record.authority, Some(Fingerprint::new("ca-1")), "that of clients stays");
+        assert!(world.plan().effects.is_empty(), "the order is spent");
+    }
+}
+
+#[test]
+fn an_authority_of_clients_waits_twice_for_them_and_a_person_may_cut_that_short() {
+    let mut world = ordered(3, Ca::Clients);
+    let began = world.now;
+    until(&mut world, Some(RotationStage::Sign));
+    assert!(world.now - began >= RotationPolicy::CLIENT_GRACE, "clients have a week to trust the new one");
+    let signed = world.now;
+    until(&mut world, Some(RotationStage::Drop));
+    assert!(world.now - signed >= RotationPolicy::CLIENT_GRACE, "and a week to present what it signed");
+    until(&mut world, None);
+
+    let mut world = ordered(3, Ca::Clients);
+    let fingerprint = next(Ca::Clients, 0);
+    // Another one, and too little of it, say nothing.
+    for (text, counts) in [("ca-1", false), (&fingerprint[..10], false), (&fingerprint[..16], true)] {
+        world.seen.rotation_policy.clients_trust = Some(text.to_owned());
+        for _ in 0..40 {
+            step(&mut world, &mut String::new());
+            if stage(&world) == Some(RotationStage::Sign) {
+                break;
+            }
+            world.now = began;
+        }
+        assert_eq!(stage(&world) == Some(RotationStage::Sign), counts, "{text}");
+    }
+    world.seen.rotation_policy.clients_present = Some(fingerprint);
+    let before = world.now;
+    until(&mut world, None);
+    assert!(world.now - before < RotationPolicy::CLIENT_GRACE);
+}
+
+#[test]
+fn peers_of_an_earlier_release_get_an_authority_of_their_own_by_the_same_steps() {
+    let mut world = crate::certificates::of_an_earlier_release(3);
+    order(&mut world, Ca::Clients, "");
+    let refused = world.plan().waiting;
+    assert!(refused.iter().any(|wait| matches!(wait, Waiting::RotationRefused(_))), "{refused:?}");
+    order(&mut world, Ca::Peers, "");
+    let trust = until(&mut world, Some(RotationStage::Sign));
+    assert!(trust.contains("C1 create the certificate authority of peers"), "{trust}");
+    until(&mut world, None);
+    let made = Fingerprint::new(next(Ca::Peers, 0));
+    assert_eq!(world.seen.record.peer_authority, Some(made.clone()));
+    let peer = world.seen.certificates.as_ref().unwrap().leaves[&Leaf::Peer].content.clone().unwrap();
+    assert_eq!((peer.signed_by, peer.trusted), (Some(made.clone()), vec![made]));
+    world.settle();
+    assert_eq!(world.seen.record.authority, Some(Fingerprint::new("ca-1")), "clients notice nothing");
+}
+
+#[test]
+fn an_authority_is_replaced_by_itself_when_two_thirds_of_its_life_are_over() {
+    let mut world = World::running(3);
+    world.now = world.now + Span::seconds(2432 * DAY);
+    world.settle();
+    assert_eq!(stage(&world), None, "not before");
+    world.now = world.now + Span::seconds(3 * DAY);
+    until(&mut world, Some(RotationStage::Trust));
+    assert_eq!(world.seen.record.rotation.as_ref().unwrap().ca, Ca::Peers, "that of peers has no clients");
+    until(&mut world, None);
+    until(&mut world, Some(RotationStage::Trust));
+    assert_eq!(world.seen.record.rotation.as_ref().unwrap().ca, Ca::Clients);
+    until(&mut world, None);
+    let story = world.settle();
+    assert_eq!(stage(&world), None, "{story}");
+}
+
+#[test]
+fn r19_the_new_authority_does_not_sign_before_every_member_is_seen_to_trust_it() {
+    let mut world = ordered(3, Ca::Peers);
+    until(&mut world, Some(RotationStage::Trust));
+    // One member is silent: its Pod is new, and nobody has seen what it trusts.
+    world.silent.insert(name("demo-2"));
+    for _ in 0..40 {
+        step(&mut world, &mut String::new());
+        assert_eq!(stage(&world), Some(RotationStage::Trust));
+    }
+    world.observe();
+    let why = may_sign_with_new(&world.seen, &world.seen.record);
+    assert!(matches!(why, Err(Unsafe::NotTrusted(_))), "{why:?}");
+    without("NotTrusted", || assert_eq!(may_sign_with_new(&world.seen, &world.seen.record), Ok(())));
+    world.silent.clear();
+    until(&mut world, Some(RotationStage::Sign));
+}
+
+#[test]
+fn r19_the_earlier_authority_is_not_forgotten_while_a_member_presents_what_it_signed() {
+    let mut world = ordered(3, Ca::Peers);
+    until(&mut world, Some(RotationStage::Sign));
+    world.presents_earlier.insert(name("demo-1"), Fingerprint::new("peer-ca-1"));
+    for _ in 0..40 {
+        step(&mut world, &mut String::new());
+        assert_eq!(stage(&world), Some(RotationStage::Sign));
+    }
+    world.observe();
+    let why = may_drop_earlier(&world.seen, &world.seen.record);
+    assert_eq!(why, Err(Unsafe::EarlierPresented(name("demo-1"))));
+    without("EarlierPresented", || assert_eq!(may_drop_earlier(&world.seen, &world.seen.record), Ok(())));
+    world.presents_earlier.clear();
+    until(&mut world, None);
+}
+
+#[test]
+fn a_member_that_read_other_authorities_than_its_secret_should_have_is_restarted() {
+    // Somebody cut the bundle in the moment in which this one started.
+    let mut world = ordered(3, Ca::Peers);
+    until(&mut world, Some(RotationStage::Trust));
+    let mut story = String::new();
+    for _ in 0..60 {
+        step(&mut world, &mut story);
+        if let Some(pod) = world.seen.pods.get(&name("demo-1")).filter(|pod| pod.trust == 1) {
+            let uid = pod.uid.clone();
+            world.trusts.get_mut(&uid).unwrap().insert(Ca::Peers, [Fingerprint::new("peer-ca-1")].into());
+            break;
+        }
+    }
+    let rest = until(&mut world, Some(RotationStage::Sign));
+    assert!(rest.contains("evict Pod demo-1") || rest.contains("delete Pod demo-1"), "{rest}");
+}
+
+#[test]
+fn a_member_that_is_lost_in_any_stage_is_replaced_and_the_rotation_ends() {
+    for lost_in in [RotationStage::Trust, RotationStage::Sign, RotationStage::Drop] {
+        let mut world = ordered(3, Ca::Peers);
+        until(&mut world, Some(lost_in));
+        world.seen.pods.remove(&name("demo-0"));
+        until(&mut world, None);
+        world.settle();
+        assert_eq!(world.seen.pods.len(), 3, "{lost_in}");
+    }
+}
+
+#[test]
+fn a_lost_authority_is_replaced_on_order_and_its_certificate_is_still_trusted_meanwhile() {
+    for loss in ["gone", "another"] {
+        let mut world = World::running(3);
+        let now = world.now;
+        let other = crate::world::certificates::authority(&world.seen, "ca-of-somebody", now);
+        let seen = world.seen.certificates.as_mut().unwrap();
+        let lost = seen.authorities.remove(&Ca::Peers).unwrap();
+        if loss == "another" {
+            let secret = quorate_model::snapshot::AuthoritySecret { content: other.content, ..lost };
+            seen.authorities.insert(Ca::Peers, secret);
+        }
+        assert!(world.plan().effects.is_empty(), "{loss}: nothing without an order");
+        order(&mut world, Ca::Peers, "");
+        until(&mut world, Some(RotationStage::Sign));
+        until(&mut world, None);
+        assert_ne!(world.seen.record.peer_authority, Some(Fingerprint::new("peer-ca-1")), "{loss}");
+        world.settle();
+    }
+}
+
+#[test]
+fn an_order_is_followed_once_and_another_word_is_another_order() {
+    let mut world = ordered(1, Ca::Peers);
+    until(&mut world, Some(RotationStage::Trust));
+    until(&mut world, None);
+    world.settle();
+    assert_eq!(world.seen.record.spent_rotation.as_deref(), Some("peers"));
+    let first = world.seen.record.peer_authority.clone();
+    order(&mut world, Ca::Peers, "/again");
+    until(&mut world, Some(RotationStage::Trust));
+    until(&mut world, None);
+    assert_ne!(world.seen.record.peer_authority, first);
+    assert_eq!(world.seen.record.trust, 4, "two generations for each");
+}
+
+#[test]
+fn r19_nothing_is_taken_out_of_a_bundle_but_the_earlier_authority_in_the_last_stage() {
+    let mut world = ordered(3, Ca::Peers);
+    until(&mut world, Some(RotationStage::Sign));
+    let rotation = world.seen.record.rotation.clone().unwrap();
+    let write = |drop: &Fingerprint, trust: &Fingerprint| KubeEffect::WriteTrust {
+        leaf: Leaf::Peer,
+        secret: quorate_model::Uid::new("secret of peer"),
+        resource_version: world.seen.certificates.as_ref().unwrap().leaves[&Leaf::Peer]
+            .resource_version
+            .clone(),
+        trust: vec![trust.clone()],
+        drop: Some(drop.clone()),
+        generation: world.seen.record.trust,
+    };
+    let judge = |write: KubeEffect| {
+        let (seen, record) = (&world.seen, &world.seen.record);
+        let scene = quorate_planner::safety::Scene { seen, record, now: world.now, before: &[] };
+        quorate_planner::safety::permits(&scene, &quorate_model::Effect::kube(Step::C6, write))
+    };
+    assert_eq!(
+        judge(write(&rotation.from, &rotation.to)),
+        Err(Unsafe::AnotherAuthority),
+        "members present it"
+    );
+    assert_eq!(judge(write(&rotation.to, &rotation.from)), Err(Unsafe::AnotherAuthority), "it signs");
+}

@@ -1,0 +1,120 @@
+//! The rotation of certificate authorities in the simulation. Who trusts whom is modelled for each process: what its Secrets had when it
+//! started, and what its kubelet has brought since, which may be two minutes old.
+
+use quorate_manifests::Kind;
+use quorate_model::Span;
+use quorate_sim::history::{History, sound_story};
+use quorate_sim::world::World;
+use quorate_sim::world::faults::Fault;
+use serde_json::{Value, json};
+
+fn with_tls(size: u32) -> Value {
+    json!({ "size": size, "version": "3.6.16", "storageSpec": { "volumeSizeRequest": "1Gi" } })
+}
+
+fn at_rest(size: u32) -> World {
+    let mut world = History { spec: with_tls(size), ..History::default() }.start();
+    while world.go().is_some() {}
+    world
+}
+
+fn condition(world: &World, type_: &str) -> String {
+    let conditions = world.cluster().unwrap().status.unwrap().conditions;
+    let found = conditions.into_iter().find(|one| one.type_ == type_).unwrap();
+    format!("{} {}", found.status, found.reason)
+}
+
+/// The edit by which a person orders to replace an authority. Clients have no time.
+fn rotation(text: &str) -> Value {
+    json!({ "metadata": { "annotations": { "operator.etcd.io/rotate-ca": text } },
+        "tls": { "rotation": { "clientGrace": "0s" } } })
+}
+
+/// A person orders to replace an authority. Clients have no time, unless the spec says so.
+fn order(world: &mut World, text: &str) {
+    world.edit(&rotation(text)).unwrap();
+}
+
+fn rotated(world: &mut World, name: &str, text: &str) {
+    let before = certificate(world, name);
+    order(world, text);
+    for _ in 0..40 {
+        while world.go().is_some() {}
+        world.advance(Span::seconds(130));
+        world.operate();
+    }
+    while world.go().is_some() {}
+    world.judge_rest();
+    assert_eq!(world.oracle.violation(), None);
+    assert_ne!(certificate(world, name), before, "{name} is another one");
+    let status = world.cluster().unwrap().status.unwrap();
+    assert!(status.certificates.unwrap().rotation.is_none(), "it has ended");
+    assert_eq!(condition(world, "TLSReady"), "True CertificatesIssued");
+}
+
+fn certificate(world: &World, name: &str) -> Value {
+    world.object(Kind::Secret, name).unwrap()["data"]["tls.crt"].clone()
+}
+
+#[test]
+fn an_authority_is_replaced_and_every_member_trusts_what_each_other_presents_at_every_moment() {
+    for size in [1, 3] {
+        for (name, text) in [("demo-peer-ca", "peers"), ("demo-ca", "clients")] {
+            let mut world = at_rest(size);
+            rotated(&mut world, name, text);
+            rotated(&mut world, name, &format!("{text}/again"));
+        }
+    }
+}
+
+/// A cluster that rotates an authority, with this departure after the order. Returns whether it came about.
+#[track_caller]
+fn survives(size: u32, text: &str, departures: &[Value]) -> bool {
+    let order = json!({ "at": 0, "what": { "edit": rotation(text) } });
+    let mut all = vec![order];
+    all.extend(departures.iter().cloned());
+    let story = sound_story(&json!({ "before": [with_tls(size)], "spec": {}, "departures": all }));
+    story.all_came_about()
+}
+
+#[test]
+fn a_crash_at_each_step_of_a_rotation_or_a_request_that_is_lost_or_late_changes_nothing_of_its_end() {
+    let mut happened = 0;
+    for text in ["peers", "clients"] {
+        for step in ["C1", "C2", "C4", "C6", "C7"] {
+            for side in ["before", "after"] {
+                for fault in [
+                    json!("crash"),
+                    json!("two-lead"),
+                    json!({ "request": "lost" }),
+                    json!({ "request": "late" }),
+                ] {
+                    let departure = json!({ "at": format!("{side}:{step}"), "what": { "fault": fault } });
+                    happened += usize::from(survives(3, text, &[departure]));
+                }
+            }
+        }
+    }
+    assert!(happened >= 40, "{happened}");
+}
+
+#[test]
+fn a_member_or_a_secret_that_is_lost_at_any_step_of_a_rotation_is_made_good_and_nobody_is_refused() {
+    let remove = |name: &str| json!({ "remove": ["Secret", name] });
+    let mut happened = 0;
+    for step in ["C1", "C2", "C4", "C6", "C7"] {
+        let faults = [
+            json!({ "kill-pod": "demo-1" }),
+            json!({ "lose-volume": "demo-1" }),
+            json!({ "cut-from-peers": "demo-2" }),
+            json!("lose-status"),
+            remove("demo-peer-tls"),
+            remove("demo-peer-ca"),
+        ];
+        for fault in faults {
+            let departure = json!({ "at": format!("after:{step}"), "what": { "fault": fault } });
+            happened += usize::from(survives(3, "peers", &[departure]));
+        }
+    }
+    assert!(happened >= 24, "{happened}");
+}
