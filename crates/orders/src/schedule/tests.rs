@@ -322,6 +322,22 @@ fn failures_count_once_until_a_good_one_and_retention_keeps_the_last_good_one() 
 }
 
 #[test]
+fn a_failed_backup_of_the_second_of_a_good_one_is_counted_once_until_the_next_good_one() {
+    let mut ordered = child("2026-11-01T06:00:00Z", "Failed");
+    ordered.metadata.name = Some("nightly-00abnabcdefg".to_owned());
+    let backups = [child("2026-11-01T06:00:00Z", "Complete"), ordered];
+    let status = json!({"lastScheduled": "2026-11-01T06:00:00Z"});
+    let first = next(&schedule(json!({}), status), &backups, "2026-11-01T06:20:00Z");
+    assert_eq!((ready(&first), first.status.consecutive_failures), ("False BackupFailing".to_owned(), 1));
+    let second = next(&schedule(json!({}), json!(first.status)), &backups, "2026-11-01T06:30:00Z");
+    assert_eq!((ready(&second), second.status.consecutive_failures), ("False BackupFailing".to_owned(), 1));
+    let [complete, failed] = backups;
+    let all = [complete, failed, child("2026-11-01T07:00:00Z", "Complete")];
+    let third = next(&schedule(json!({}), json!(second.status)), &all, "2026-11-01T07:10:00Z");
+    assert_eq!((ready(&third), third.status.consecutive_failures), ("True BackupsHealthy".to_owned(), 0));
+}
+
+#[test]
 fn a_backup_that_a_restore_uses_is_not_deleted() {
     let mut used = child("2026-11-01T03:00:00Z", "Complete");
     used.metadata.finalizers = Some(vec!["operator.etcd.io/used-by-restore".to_owned()]);
