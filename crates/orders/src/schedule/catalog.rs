@@ -246,7 +246,7 @@ fn fail(catalog: &mut Catalog, reason: Reason, why: &str, now: Instant) {
     catalog.reason = Some(reason.as_str().to_owned());
     let seconds = again_after(catalog).0 / 1000;
     catalog.message = format!(
-        "the store cannot be listed: {}. It is tried again after {seconds} s",
+        "the last try failed: {}. It is tried again after {seconds} s",
         why.trim_end_matches('.')
     );
 }

@@ -156,7 +156,7 @@ fn o02_a_list_that_failed_is_repeated_more_and_more_seldom_and_says_why() {
     assert_eq!(failed.then, NextAct::DeleteJob("list-backups-0000-00ab-1".to_owned()));
     let (reason, message) = (catalog(&failed).reason, catalog(&failed).message);
     assert_eq!(reason.as_deref(), Some("StoreForbidden"));
-    assert_eq!(message, "the store cannot be listed: no such key. It is tried again after 60 s");
+    assert_eq!(message, "the last try failed: no such key. It is tried again after 60 s");
     let NextAct::Wait(Some(wake)) = next(&of(&failed), &[], NOW).then else { panic!() };
     assert_eq!(wake, at("2026-11-01T00:46:00Z"));
     let second = next(&of(&failed), &[], "2026-11-01T00:46:00Z");
