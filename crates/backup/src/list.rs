@@ -59,7 +59,7 @@ async fn page(store: &Store, order: &ListOrder, now: Timestamp, log: fn(&str)) -
     {
         match broken(store, &manifest).await? {
             None => {
-                page.listed.backups.push(ExistingObject { key: key.clone(), sha256: manifest.stored_sha256 })
+                page.listed.backups.push(ExistingObject { key: key.clone(), sha256: manifest.stored_sha256 });
             }
             Some(why) => page.leave_out(&why),
         }

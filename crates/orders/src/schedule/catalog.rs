@@ -82,7 +82,7 @@ pub(crate) fn decide(
         let text = "spec.backupTemplate.spec.source is no EtcdCluster: what a store has of other etcds cannot be told apart. Name what is needed \
                     by EtcdBackups of your own (spec.existing)";
         catalog.reason = Some(Reason::OrderRefused.as_str().to_owned());
-        end(seen, catalog, true, text.to_owned(), events);
+        end(seen, catalog, true, text, events);
         return Next::default();
     };
     if let Some(failed) = catalog.failed.as_ref().map(at).filter(|failed| *failed - seen.now <= CLOCKS) {
@@ -199,21 +199,21 @@ fn page(
                 "{place} has no backup of this EtcdCluster: {objects} objects were seen there{left_out}. Check bucket, prefix and the name of \
                  the EtcdCluster, then order it by another word"
             );
-            end(seen, catalog, true, text, events);
+            end(seen, catalog, true, &text, events);
         }
         more if is_full || (more.is_some() && catalog.created >= MOST) => {
             let text = format!(
                 "{so_far}{left_out}. No more than {MOST} are created by a word, the newest. For an older one create an EtcdBackup of your own \
                  (spec.existing)"
             );
-            end(seen, catalog, true, text, events);
+            end(seen, catalog, true, &text, events);
         }
         Some(next) => {
             catalog.reached = Some(next);
             catalog.attempt += 1;
             catalog.message = format!("{so_far}{left_out}. The next page follows");
         }
-        None => end(seen, catalog, false, format!("{so_far}{left_out}"), events),
+        None => end(seen, catalog, false, &format!("{so_far}{left_out}"), events),
     }
     missing.iter().map(|object| backup(seen.schedule, object)).collect()
 }
@@ -231,11 +231,11 @@ fn end(
     seen: Seen<'_>,
     catalog: &mut Catalog,
     warning: bool,
-    text: String,
+    text: &str,
     events: &mut Vec<(bool, Explanation)>,
 ) {
     catalog.finished = Some(Time(timestamp(seen.now)));
-    catalog.message.clone_from(&text);
+    text.clone_into(&mut catalog.message);
     let text = format!("{}={}: {text}", keys::CATALOG, catalog.word);
     events.push((warning, Explanation::new(Reason::CatalogEnded, text)));
 }
@@ -245,10 +245,8 @@ fn fail(catalog: &mut Catalog, reason: Reason, why: &str, now: Instant) {
     catalog.failed = Some(Time(timestamp(now)));
     catalog.reason = Some(reason.as_str().to_owned());
     let seconds = again_after(catalog).0 / 1000;
-    catalog.message = format!(
-        "the last try failed: {}. It is tried again after {seconds} s",
-        why.trim_end_matches('.')
-    );
+    catalog.message =
+        format!("the last try failed: {}. It is tried again after {seconds} s", why.trim_end_matches('.'));
 }
 
 fn again_after(catalog: &Catalog) -> Span {

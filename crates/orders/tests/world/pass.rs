@@ -229,8 +229,6 @@ impl World {
                 stages.push(Stage::Backup);
                 None
             }
-            // None of this world stands for an object of before.
-            Act::Inspect { .. } => None,
             Act::Remove => {
                 stages.push(Stage::Remove { by_rogue: false });
                 None
@@ -240,7 +238,8 @@ impl World {
                 None
             }
             Act::Wait(until) => until.map(|until| until.0 - now.0),
-            Act::Rest => None,
+            // None of this world stands for an object of before.
+            Act::Inspect { .. } | Act::Rest => None,
         };
         if self.setup.rogue && matches!(decision.act, Act::Rest) && jobs.is_empty() {
             stages.push(Stage::Remove { by_rogue: true });

@@ -87,7 +87,7 @@ async fn a_deleted_namespace_comes_back_from_manifests_saved_secrets_and_one_sna
 /// The EtcdBackups went with the namespace. The schedule of Git has them made again from what the bucket has, and one that is not the newest is
 /// restored by its name.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_backups_of_a_deleted_namespace_are_objects_again_and_the_oldest_is_restored_by_its_name()
+async fn o02_the_backups_of_a_deleted_namespace_are_objects_again_and_the_oldest_is_restored_by_its_name()
 -> Result<()> {
     let (world, store) = (Playground::start().await?, S3Server::start()?);
     let tenant = Tenant::create(&world, "tenant").await?;
