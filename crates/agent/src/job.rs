@@ -14,8 +14,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use quorate_api::job::{
-    self, Answer, BackupOrder, Failure, FailureKind, FindOrder, LookOrder, ReadOrder, RemoveOrder,
-    VerifyOrder,
+    self, Answer, BackupOrder, Failure, FailureKind, FindOrder, InspectOrder, ListOrder, LookOrder,
+    ReadOrder, RemoveOrder, VerifyOrder,
 };
 use quorate_backup::{Context, Places};
 use serde::de::DeserializeOwned;
@@ -131,6 +131,22 @@ pub async fn find(args: &JobArgs) -> ExitCode {
     answer(args, find).await
 }
 
+/// `agent inspect-backup`.
+pub async fn inspect(args: &JobArgs) -> ExitCode {
+    let inspect = async |order: InspectOrder, context: Context| {
+        quorate_backup::inspect(&order, &context).await.map(Answer::Inspected)
+    };
+    answer(args, inspect).await
+}
+
+/// `agent list-backups`.
+pub async fn list(args: &JobArgs) -> ExitCode {
+    let list = async |order: ListOrder, context: Context| {
+        quorate_backup::list(&order, &context).await.map(Answer::Listed)
+    };
+    answer(args, list).await
+}
+
 /// `agent verify-backup`.
 pub async fn verify(args: &JobArgs) -> ExitCode {
     let verify = async |order: VerifyOrder, context: Context| {
@@ -211,6 +227,13 @@ pub(crate) fn report(file: &Path, answer: Answer) {
             log::info(&format!("the newest is {}, finished at {}", found.key, found.finished));
             found.skipped.iter().for_each(|why| log::info(&format!("left out: {why}")));
         }
+        Answer::Inspected(manifest) => {
+            log::info(&format!("{} is there, as its manifest says", manifest.key));
+        }
+        Answer::Listed(listed) => {
+            log::info(&format!("{} backups are on this page", listed.backups.len()));
+            listed.notes.iter().for_each(|why| log::info(&format!("left out: {why}")));
+        }
         Answer::Stored(stored) => log::info(&format!(
             "committed up to entry {}, the last entry is {}; etcd is not started",
             stored.committed_index, stored.last_index
@@ -246,14 +269,20 @@ fn to_json(mut answer: Answer) -> String {
         Answer::Found(found) => {
             while found.skipped.pop().is_some() && json(&Answer::Found(found.clone())).len() > MOST {}
         }
-        Answer::Removed | Answer::Stored(_) | Answer::Looked(_) => {}
+        // Without a note its backups fit.
+        Answer::Listed(listed) => {
+            while listed.notes.pop().is_some() && json(&Answer::Listed(listed.clone())).len() > MOST {}
+        }
+        // What is longer was refused.
+        Answer::Inspected(_) | Answer::Removed | Answer::Stored(_) | Answer::Looked(_) => {}
     }
     json(&answer)
 }
 
 #[cfg(test)]
 mod tests {
-    use quorate_api::job::{FoundBackup, Manifest};
+    use quorate_api::backup::ExistingObject;
+    use quorate_api::job::{FoundBackup, ListedBackups, Manifest};
 
     use super::*;
 
@@ -264,7 +293,10 @@ mod tests {
             Answer::BackedUp(Manifest { recipients: vec!["age1".repeat(16); 200], ..Manifest::default() });
         let left_out = vec!["x".repeat(900); 5];
         let found = Answer::Found(FoundBackup { skipped: left_out, ..FoundBackup::default() });
-        for answer in [failed, backed_up, found, Answer::Removed] {
+        let notes = vec!["x\n".repeat(400); 3];
+        let backups = vec![ExistingObject { key: "k".repeat(230), sha256: "5".repeat(64) }; 10];
+        let listed = Answer::Listed(ListedBackups { backups, notes, ..ListedBackups::default() });
+        for answer in [failed, backed_up, found, listed, Answer::Removed] {
             let text = to_json(answer);
             assert!(text.len() <= MOST, "{} bytes", text.len());
             serde_json::from_str::<Answer>(&text).unwrap();

@@ -4,7 +4,7 @@
 //! - [`mod@run`]: etcd as a child; signals, exit codes, the order of a stop
 //! - [`guard`]: inspects the volume before every start of etcd, and reports a verdict
 //! - [`probe`]: answers the kubelet whether this member serves
-//! - [`job`]: Jobs of backups: take one, remove one, read one, look for some, find the newest, test one
+//! - [`job`]: Jobs of backups: take one, remove one, read one, look for some, find the newest, list some, inspect one, test one
 //! - [`restore`]: a member's data from a backup, before etcd starts
 //! - [`fetch`]: the init container of a Pod that restores, which alone reaches the store
 //! - [`recover`]: the Pod of a member whose cluster has lost its quorum, while it is recovered: etcd does not start
@@ -50,6 +50,10 @@ pub enum AgentCommand {
     LookForBackups(job::JobArgs),
     /// Finds the newest whole backup of a cluster, by the manifests in a store.
     FindBackup(job::JobArgs),
+    /// Looks whether one object is in a store as an EtcdBackup describes it, by its manifest and size.
+    InspectBackup(job::JobArgs),
+    /// Lists a page of the backups of a cluster, by the manifests in a store.
+    ListBackups(job::JobArgs),
     /// Restores what was fetched into a scratch directory, starts etcd on it, and compares.
     VerifyBackup(job::JobArgs),
     /// Prints what a member has stored, from its log and its database, as JSON. It locks and writes nothing.
@@ -80,6 +84,8 @@ pub async fn run(command: AgentCommand) -> ExitCode {
         AgentCommand::FetchBackup(args) => job::fetch(&args).await,
         AgentCommand::LookForBackups(args) => job::look(&args).await,
         AgentCommand::FindBackup(args) => job::find(&args).await,
+        AgentCommand::InspectBackup(args) => job::inspect(&args).await,
+        AgentCommand::ListBackups(args) => job::list(&args).await,
         AgentCommand::VerifyBackup(args) => job::verify(&args).await,
         AgentCommand::Facts(args) => facts(&args),
         AgentCommand::Exec(args) => run::exec(&args),

@@ -48,6 +48,8 @@ pub const DEFAULT_RETRIES: u32 = 3;
         "description": "The revision of etcd that it has at least" }"#,
     printcolumn = r#"{ "name": "Size", "type": "string", "jsonPath": ".status.result.size",
         "description": "The size of the object in the store" }"#,
+    printcolumn = r#"{ "name": "Taken", "type": "date", "jsonPath": ".status.result.started",
+        "description": "When its snapshot was begun" }"#,
     printcolumn = r#"{ "name": "URL", "type": "string", "jsonPath": ".status.result.url", "priority": 1,
         "description": "Where it is" }"#,
     printcolumn = r#"{ "name": "Status", "type": "string", "priority": 1,
@@ -59,6 +61,11 @@ pub const DEFAULT_RETRIES: u32 = 3;
 pub struct EtcdBackupSpec {
     /// The etcd that it is taken of: exactly one of cluster and endpoints.
     pub source: BackupSource,
+
+    /// An object that is in the destination already, of an EtcdBackup that is gone. Nothing is taken then, and nothing of the store is ever
+    /// removed: a Job looks for the object, and what its manifest says is in status, to be restored like any other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub existing: Option<ExistingObject>,
 
     /// Where it is kept: exactly one of s3, gcs, azure and pvc. A directory of a node (hostPath) is not among them: it is lost with
     /// the node, and the restricted Pod Security standard does not admit it.
@@ -120,6 +127,23 @@ pub struct BackupSource {
     pub endpoints: Option<Endpoints>,
 }
 
+/// An object that is in a store already.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExistingObject {
+    /// The key of the object, without the destination's prefix: `key` of the manifest beside it.
+    #[schemars(length(min = 1, max = 900))]
+    pub key: String,
+    /// The SHA-256 that the object must have, in hexadecimal digits: `storedSha256` of the manifest beside it.
+    #[schemars(length(max = 64), extend("x-kubernetes-validations" = [
+        rule(
+            "self.matches('^[0-9a-f]{64}$')",
+            "sha256 must be 64 hexadecimal digits in lower case: storedSha256 of the manifest of the object",
+        ),
+    ]))]
+    pub sha256: String,
+}
+
 /// An etcd that the operator does not run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -130,6 +154,13 @@ pub struct Endpoints {
     /// A Secret with tls.crt, tls.key and ca.crt for URLs with https.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_secret: Option<SecretName>,
+}
+
+impl ExistingObject {
+    /// Whether what is in the store, by its manifest, is this object.
+    pub fn is(&self, key: &str, sha256: &str) -> bool {
+        self.key == key && self.sha256 == sha256
+    }
 }
 
 /// How an object is compressed.

@@ -4,7 +4,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::backup::ExistingObject;
 use crate::destination::Destination;
+use crate::schedule::ListedUpTo;
 
 /// The environment variable with the order.
 pub const ORDER: &str = "QUORATE_ORDER";
@@ -302,6 +304,55 @@ impl FoundBackup {
     }
 }
 
+/// `quorate agent inspect-backup`: whether an object is in the store, and what its manifest says. Nothing is downloaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InspectOrder {
+    /// The store.
+    pub destination: Destination,
+    /// The key of the object, without the destination's prefix.
+    pub key: String,
+    /// The SHA-256 that its manifest must have for it, in hexadecimal digits.
+    pub sha256: String,
+    /// The name of the EtcdCluster that it must be of.
+    pub cluster: String,
+}
+
+/// `quorate agent list-backups`: what a store has of one EtcdCluster, a page at a time, the newest first. Nothing is downloaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListOrder {
+    /// The store.
+    pub destination: Destination,
+    /// The EtcdCluster of this namespace and name.
+    pub cluster: ClusterName,
+    /// The last object of the page before. Absent: the first page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<ListedUpTo>,
+    /// How many backups the page has at most.
+    pub most: usize,
+}
+
+/// A page of what a store has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ListedBackups {
+    /// The backups of the page, the newest first.
+    pub backups: Vec<ExistingObject>,
+    /// The last object that the page is about; absent: no object is older.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<ListedUpTo>,
+    /// How many objects were seen.
+    pub objects: u64,
+    /// How many backups of the cluster there are by their manifests, on all pages.
+    pub of_cluster: u64,
+    /// How many objects with the name of a manifest were left out: not readable, not of the cluster, of the future, or their object is not whole.
+    pub skipped: u64,
+    /// Why, of some of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
 /// An object that is restored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -438,6 +489,10 @@ pub enum Answer {
     Looked(Looked),
     /// The newest backup of a cluster.
     Found(FoundBackup),
+    /// The object is in the store, and its manifest is this.
+    Inspected(Manifest),
+    /// A page of what a store has of a cluster.
+    Listed(ListedBackups),
     /// What the member has stored. Its etcd does not run.
     Stored(StoredLog),
     /// The member has nothing that a cluster could be recovered from, and why. Its etcd does not run.

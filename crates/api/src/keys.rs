@@ -175,6 +175,14 @@ pub const SCHEDULED_AT: &str = "operator.etcd.io/scheduled-at";
 /// Annotation on an EtcdBackupSchedule that orders a backup now; the value is a word that was not used before. The EtcdBackup has it as well.
 pub const BACKUP_NOW: &str = "operator.etcd.io/backup-now";
 
+/// Annotation on an EtcdBackupSchedule that orders EtcdBackups for what its destination has of its EtcdCluster, after their objects in
+/// Kubernetes were lost; the value is a word that was not used before.
+pub const CATALOG: &str = "operator.etcd.io/catalog";
+
+/// Annotation on EtcdBackups that the operator creates with `spec.existing`: the key of the object. One that has it and not that field lost it to
+/// an older definition, and must not be taken for an order.
+pub const EXISTING_OBJECT: &str = "operator.etcd.io/existing-object";
+
 /// Label on Jobs and their Pods that read the snapshot of an EtcdRestore: its name.
 pub const RESTORE: &str = "operator.etcd.io/etcd-restore";
 

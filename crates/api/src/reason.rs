@@ -256,7 +256,7 @@ reasons! {
     ClockDiffers: EtcdCluster;
     /// The CustomResourceDefinition is older than the operator, so status loses what the operator records. Lost Pods are restarted, and
     /// nothing else is done.
-    CrdTooOld: EtcdCluster, EtcdRestore;
+    CrdTooOld: EtcdBackup, EtcdCluster, EtcdRestore;
     /// The namespace refuses the operator's PriorityClass, so Pods come without it.
     PriorityClassRefused: EtcdCluster;
     /// A finished minor upgrade is being taken back, or that is being cancelled.
@@ -337,6 +337,8 @@ reasons! {
     BackupMissed: EtcdBackupSchedule;
     /// The annotation `operator.etcd.io/backup-now` ordered a backup.
     BackupOrdered: EtcdBackupSchedule;
+    /// The annotation `operator.etcd.io/catalog` was carried out, or cannot be.
+    CatalogEnded: EtcdBackupSchedule;
     /// The API server refuses the EtcdBackup of a schedule.
     TemplateRefused: EtcdBackupSchedule;
     /// Retention deleted an EtcdBackup.

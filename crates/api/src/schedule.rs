@@ -14,8 +14,8 @@ use crate::rules::{self, backup, rule};
 mod status;
 
 pub use status::{
-    EtcdBackupScheduleStatus, FailedTest, RunningTest, ScheduleCondition, SpentOrder, StoreLook,
-    VerifiedBackup,
+    Catalog, EtcdBackupScheduleStatus, FailedTest, ListedUpTo, RunningTest, ScheduleCondition, SpentOrder,
+    StoreLook, VerifiedBackup,
 };
 
 /// The longest name of an EtcdBackupSchedule: its backups are called `<schedule>-<twelve digits>`.
@@ -165,6 +165,7 @@ pub struct BackupTemplate {
     /// Their spec.
     #[schemars(extend("x-kubernetes-validations" = [
         rule(backup::QUORUM_STAYS, backup::QUORUM_MESSAGE),
+        rule(backup::TAKEN, backup::TAKEN_MESSAGE),
     ]))]
     pub spec: EtcdBackupSpec,
 }

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use crate::store::LISTED;
 use crate::{Context, Result, Store, manifest};
 use choice::Choice;
+pub(crate) use choice::{AHEAD, is_sha256};
 
 /// How many manifests are read at a time.
 const AT_A_TIME: usize = 32;
@@ -113,7 +114,7 @@ fn is_newer(text: &[u8], order: &FindOrder) -> bool {
 }
 
 /// Why what the manifest describes is not there, if so.
-async fn broken(store: &Store, manifest: &Manifest) -> Result<Option<String>> {
+pub(crate) async fn broken(store: &Store, manifest: &Manifest) -> Result<Option<String>> {
     let url = store.url(&manifest.key);
     match store.size(&manifest.key).await? {
         Some(bytes) if bytes == manifest.stored_bytes => Ok(None),

@@ -5,6 +5,7 @@
 //! - [`Found`]: an object that is to be restored, and its download; [`read()`]: whether it could be; [`verify()`]: a restore test
 //! - [`take`]: a snapshot that who reaches the store has handed on to who does not
 //! - [`look()`]: whether objects are still there; [`find()`]: which backup of a cluster is the newest
+//! - [`list()`]: what there is of a cluster, for EtcdBackups that were lost; [`inspect()`]: one of those objects
 //! - [`bbolt`]: the format of a database; `auth`: whether auth is enabled in one, while it passes by
 //! - [`etcdutl`]: the program that makes a data directory of a snapshot
 //! - `store`: where objects are; `source`: which member sends the snapshot;
@@ -24,7 +25,9 @@ pub mod etcdutl;
 mod find;
 mod handed;
 mod hex;
+mod inspect;
 mod limit;
+mod list;
 mod look;
 mod manifest;
 mod pace;
@@ -42,6 +45,8 @@ pub use backup::{back_up, taken};
 pub use context::{Context, Places};
 pub use find::find;
 pub use handed::{Handed, Note, fetch_for_test, is_whole, take};
+pub use inspect::inspect;
+pub use list::list;
 pub use look::look;
 pub use read::read;
 pub use remove::remove;

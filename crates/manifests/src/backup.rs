@@ -3,7 +3,8 @@
 use quorate_api::backup::{BackupSource, Compression, Endpoints};
 use quorate_api::cluster::TlsProvider;
 use quorate_api::job::{
-    BackupOrder, LookOrder, Origin, RemoveOrder, Source, SourceEndpoint, StoredObject, VerifyOrder,
+    BackupOrder, InspectOrder, LookOrder, Origin, RemoveOrder, Source, SourceEndpoint, StoredObject,
+    VerifyOrder,
 };
 use quorate_api::status::Role;
 use quorate_api::{EtcdBackup, EtcdCluster, quantity};
@@ -78,6 +79,17 @@ pub fn remove_order(backup: &EtcdBackup) -> RemoveOrder {
         key: key(backup),
         backup_uid: backup.metadata.uid.clone().unwrap_or_default(),
     }
+}
+
+/// The order to see the object of an EtcdBackup that stands for an existing one. `None` if it does not, or names no EtcdCluster.
+pub fn inspect_order(backup: &EtcdBackup) -> Option<InspectOrder> {
+    let existing = backup.spec.existing.as_ref()?;
+    Some(InspectOrder {
+        destination: backup.spec.destination.clone(),
+        key: existing.key.clone(),
+        sha256: existing.sha256.clone(),
+        cluster: backup.spec.source.cluster.clone()?,
+    })
 }
 
 /// The order to look for the objects of backups, which all have the destination of the first. `None` if none of them is complete.

@@ -76,6 +76,7 @@ pub(crate) fn backup(cluster: &EtcdCluster) -> Option<EtcdBackup> {
         rate_limit: rate_limit.clone(),
         retries: DEFAULT_RETRIES,
         without_quorum: false,
+        existing: None,
         job_template: crate::job::template_of_cluster(job_template.clone(), cluster),
     };
     let uid = cluster.metadata.uid.clone().unwrap_or_default();
@@ -198,6 +199,8 @@ fn is_as_ordered(cluster: &EtcdCluster, given: &EtcdBackup) -> bool {
         && ordered.destination == given.destination
         && ordered.encryption == given.encryption
         && !given.without_quorum
+        // It stands for what was taken before, whatever its manifest says.
+        && given.existing.is_none()
 }
 
 /// The field that orders it.

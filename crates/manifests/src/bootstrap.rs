@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use quorate_api::backup::{BackupPhase, EtcdBackup};
+use quorate_api::backup::{BackupPhase, EtcdBackup, ExistingObject};
 use quorate_api::bootstrap::{RestoreSource, RestoreSpec, RestoreStatus};
 use quorate_api::job::{
     CA_FILE, CREDENTIALS_DIR, FailureKind, IDENTITIES_DIR, ORDER, PVC_DIR, RestoreOrder, Source,
@@ -105,6 +105,12 @@ pub(crate) fn of_backup(
         }
         (_, _) => return Err(not_ready(name, "is not complete yet")),
     };
+    // One that an operator of before this field has taken for an order.
+    let is_other = |existing: &ExistingObject| !existing.is(&result.key, &result.stored_sha256);
+    if backup.spec.existing.as_ref().is_some_and(is_other) {
+        let why = format!("stands for another object than the one in its status. {}", hint.other);
+        return Err(not_ready(name, &why));
+    }
     let source = RestoreSource {
         destination: backup.spec.destination.clone(),
         key: result.key,

@@ -10,8 +10,8 @@ use k8s_openapi::api::core::v1::PodSecurityContext;
 use quorate_api::backup::JobTemplate;
 use quorate_api::cluster::{DEFAULT_IMAGE_REGISTRY, Medium, PodMetadata, PodSpec};
 use quorate_api::job::{
-    BackupOrder, CA_FILE, CREDENTIALS_DIR, ETCD_TLS_DIR, FindOrder, IDENTITIES_DIR, LookOrder, ORDER,
-    PVC_DIR, ReadOrder, RemoveOrder, SCRATCH_DIR, VerifyOrder,
+    BackupOrder, CA_FILE, CREDENTIALS_DIR, ETCD_TLS_DIR, FindOrder, IDENTITIES_DIR, InspectOrder, ListOrder,
+    LookOrder, ORDER, PVC_DIR, ReadOrder, RemoveOrder, SCRATCH_DIR, VerifyOrder,
 };
 use quorate_api::{Destination, EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore, keys, quantity};
 use serde::Serialize;
@@ -68,6 +68,16 @@ pub fn look_name(uid: &str, at: i64) -> String {
     format!("look-backups-{uid}-{at}")
 }
 
+/// The name of the Job of a try to see the object of an EtcdBackup that stands for an existing one.
+pub fn inspect_name(uid: &str, attempt: u32) -> String {
+    format!("inspect-backup-{uid}-{attempt}")
+}
+
+/// The name of the Job of a try to list what the store of a schedule has.
+pub fn list_name(uid: &str, attempt: u32) -> String {
+    format!("list-backups-{uid}-{attempt}")
+}
+
 /// The Job of an attempt of a backup, which may take so many seconds. `cluster` is that of its source, if it exists.
 pub fn backup(
     backup: &EtcdBackup,
@@ -108,6 +118,38 @@ pub fn remove(
     let pod = agent_pod("remove-backup", order, &order.destination, &template, defaults);
     let uid = backup.metadata.uid.as_deref().unwrap_or_default();
     finish(pod, &remove_name(uid, removal), of_backup(backup), seconds, &template)
+}
+
+/// The Job of a try to see the object of an EtcdBackup that stands for an existing one. `cluster` is that of its source, if it exists.
+pub fn inspect(
+    backup: &EtcdBackup,
+    order: &InspectOrder,
+    attempt: u32,
+    seconds: i64,
+    cluster: Option<&EtcdCluster>,
+    defaults: &Defaults,
+) -> Job {
+    let template = of_cluster(backup.spec.job_template.clone(), cluster);
+    let mut pod = agent_pod("inspect-backup", order, &order.destination, &template, defaults);
+    only_reads(&mut pod);
+    let uid = backup.metadata.uid.as_deref().unwrap_or_default();
+    finish(pod, &inspect_name(uid, attempt), of_backup(backup), seconds, &template)
+}
+
+/// The Job of a try to list what the store of a schedule has. `cluster` is that of the schedule, if it exists.
+pub fn list(
+    schedule: &EtcdBackupSchedule,
+    order: &ListOrder,
+    attempt: u32,
+    seconds: i64,
+    cluster: Option<&EtcdCluster>,
+    defaults: &Defaults,
+) -> Job {
+    let template = of_cluster(schedule.spec.backup_template.spec.job_template.clone(), cluster);
+    let mut pod = agent_pod("list-backups", order, &order.destination, &template, defaults);
+    only_reads(&mut pod);
+    let uid = schedule.metadata.uid.as_deref().unwrap_or_default();
+    finish(pod, &list_name(uid, attempt), of_schedule(schedule), seconds, &template)
 }
 
 /// The Job of a look for the objects of backups of a schedule. `template` is that of a backup, and `cluster` that of the schedule, if it
@@ -188,13 +230,17 @@ fn find(
     let template = as_members(cluster);
     let mut pod = agent_pod("find-backup", order, &order.destination, &template, defaults);
     is_no_member(&mut pod);
-    // It looks, and leaves the owners of files as they are.
+    only_reads(&mut pod);
+    finish(pod, &find_name(uid, attempt), owner, seconds, &template)
+}
+
+/// It looks, and leaves the owners of files as they are.
+fn only_reads(pod: &mut Value) {
     for volume in pod["volumes"].as_array_mut().into_iter().flatten() {
         if volume["persistentVolumeClaim"].is_object() {
             volume["persistentVolumeClaim"]["readOnly"] = json!(true);
         }
     }
-    finish(pod, &find_name(uid, attempt), owner, seconds, &template)
 }
 
 /// What the Pods of members have that reaches a store and a node.

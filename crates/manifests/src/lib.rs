@@ -11,6 +11,7 @@ pub mod backup;
 pub mod backup_before;
 pub mod bootstrap;
 pub mod budget;
+pub mod catalog;
 pub mod certificate;
 pub mod connection;
 mod diff;

@@ -85,7 +85,13 @@ pub(crate) fn read(pod: &Pod, member: &MemberName, status: Option<&ContainerStat
             (None, Some(RestoreFailure::new(bootstrap::cause(failure.kind), failure.message)))
         }
         Some(
-            Answer::Removed | Answer::Read(_) | Answer::Verified(_) | Answer::Looked(_) | Answer::Found(_),
+            Answer::Removed
+            | Answer::Read(_)
+            | Answer::Verified(_)
+            | Answer::Looked(_)
+            | Answer::Found(_)
+            | Answer::Inspected(_)
+            | Answer::Listed(_),
         )
         | None => (None, None),
     };

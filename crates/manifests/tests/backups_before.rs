@@ -3,6 +3,7 @@
 use crate::world::{BEGIN, World};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use quorate_api::backup::ExistingObject;
 use quorate_api::{EtcdBackup, EtcdCluster};
 use quorate_manifests::{Kind, backup_before};
 use quorate_model::Instant;
@@ -202,7 +203,11 @@ fn o04_only_the_backup_that_the_operator_orders_counts() {
         backup.spec.encryption = serde_json::from_value(json!({ "recipients": ["age1other"] })).unwrap();
     };
     let of_one_member = |backup: &mut EtcdBackup| backup.spec.without_quorum = true;
-    let edits: [&dyn Fn(&mut EtcdBackup); 3] = [&elsewhere, &readable, &of_one_member];
+    // What a bucket has, with a manifest that whoever writes there may write.
+    let of_before = |backup: &mut EtcdBackup| {
+        backup.spec.existing = Some(ExistingObject { key: "k".to_owned(), sha256: "0".to_owned() });
+    };
+    let edits: [&dyn Fn(&mut EtcdBackup); 4] = [&elsewhere, &readable, &of_one_member, &of_before];
     for edit in edits {
         assert!(why(read(&deleted(), edit)).contains("is not what spec.deletion.finalBackup asks for"));
         let text = why(read(&upgrading(), edit));

@@ -2,9 +2,9 @@
 
 use k8s_openapi::api::batch::v1::Job;
 use quorate_api::job::{BackupOrder, ReadOrder, Source, VerifyOrder};
-use quorate_api::{EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore};
-use quorate_manifests::backup::{Of, backup_order, remove_order};
-use quorate_manifests::{Defaults, job};
+use quorate_api::{Destination, EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore};
+use quorate_manifests::backup::{Of, backup_order, inspect_order, remove_order};
+use quorate_manifests::{Defaults, catalog, job};
 use serde_json::{Value, json};
 
 fn backup(destination: &Value, template: &Value) -> EtcdBackup {
@@ -128,6 +128,81 @@ fn a_removal_has_the_key_of_the_backup_and_no_way_to_etcd() {
         job["spec"]["template"]["spec"]["containers"][0]["command"],
         json!(["/quorate", "agent", "remove-backup"])
     );
+}
+
+#[test]
+fn o02_what_looks_at_objects_of_before_mounts_a_claim_to_read_it_and_has_no_way_to_etcd() {
+    let claim = json!({"pvc": {"claimName": "claim"}});
+    let mut given = json!(backup(&claim, &json!({"labels": {"team": "a"}})));
+    given["spec"]["source"] = json!({"cluster": "demo"});
+    given["spec"]["existing"] = json!({"key": "default/demo/a.db", "sha256": "5".repeat(64)});
+    let backup: EtcdBackup = serde_json::from_value(given).unwrap();
+    let order = inspect_order(&backup).unwrap();
+    assert_eq!((order.key.as_str(), order.cluster.as_str()), ("default/demo/a.db", "demo"));
+    let inspects = shown(&job::inspect(&backup, &order, 2, 600, None, &Defaults::default()));
+    let schedule: EtcdBackupSchedule = serde_json::from_value(json!({
+        "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdBackupSchedule",
+        "metadata": {"name": "nightly", "namespace": "default", "uid": "u1"},
+        "spec": {"schedule": "@daily", "backupTemplate": {"spec": {
+            "source": {"cluster": "demo"}, "destination": claim, "jobTemplate": {"labels": {"team": "a"}},
+        }}},
+    }))
+    .unwrap();
+    let order = catalog::order(&schedule, None).unwrap();
+    let of = (order.cluster.namespace.as_str(), order.cluster.name.as_str());
+    assert_eq!((of, order.most), (("default", "demo"), 10));
+    let lists = shown(&job::list(&schedule, &order, 3, 600, None, &Defaults::default()));
+    for (job, name, command) in [
+        (&inspects, "inspect-backup-0c8f27b4-8a5d-4f39-9a94-6a5b7f1f6f0e-2", "inspect-backup"),
+        (&lists, "list-backups-u1-3", "list-backups"),
+    ] {
+        assert_eq!(job["metadata"]["name"], name);
+        let pod = &job["spec"]["template"]["spec"];
+        assert_eq!(pod["containers"][0]["command"], json!(["/quorate", "agent", command]));
+        let claim = &pod["volumes"][0]["persistentVolumeClaim"];
+        assert_eq!(*claim, json!({"claimName": "claim", "readOnly": true}));
+        assert_eq!(mounts(job), [pair("store", "/var/lib/quorate/store")]);
+        assert_eq!(job["spec"]["template"]["metadata"]["labels"]["team"], "a");
+    }
+    assert_eq!(inspects["metadata"]["labels"]["operator.etcd.io/backup"], "b");
+    assert_eq!(lists["metadata"]["labels"]["operator.etcd.io/backup-schedule"], "nightly");
+}
+
+#[test]
+fn o02_an_etcdbackup_of_an_object_of_before_is_called_after_where_that_is() {
+    let place = |bucket: &str, endpoint: Option<&str>| -> Destination {
+        serde_json::from_value(json!({"s3": {"bucket": bucket, "endpoint": endpoint}})).unwrap()
+    };
+    let key = "tenant/demo/nightly-00ab29845123-0c8f27b4-8a5d-4f39-9a94-6a5b7f1f6f0e.db.zst.age";
+    let here = catalog::name(&place("b", None), key);
+    assert_eq!(here, catalog::name(&place("b", None), key), "whoever asks, and however often");
+    assert!(here.starts_with("existing-nightly-00ab29845123-"), "{here}");
+    let mut others = vec![
+        catalog::name(&place("other", None), key),
+        catalog::name(&place("b", Some("https://s3.example.com")), key),
+        catalog::name(&place("b", None), &key.replace("0c8f", "1c8f")),
+        here,
+    ];
+    others.sort();
+    others.dedup();
+    assert_eq!(others.len(), 4);
+    // Whatever it is made of, it is a name and a label of its Jobs, and never that of a backup that the operator waits for.
+    let long = "x".repeat(900);
+    for key in [
+        "",
+        "/",
+        "a/b/.db",
+        "a/b/-----.db",
+        "a/b/ää.db",
+        &long,
+        "a/b/before-restore-u1.db",
+        "a/b/final-u1.db",
+    ] {
+        let name = catalog::name(&place("b", None), key);
+        let is_plain = |one: char| one.is_ascii_lowercase() || one.is_ascii_digit() || one == '-';
+        assert!(name.len() <= 63 && name.chars().all(is_plain) && !name.ends_with('-'), "{name}");
+        assert!(name.starts_with("existing-"), "{name}");
+    }
 }
 
 /// It proves that members can read the object, which may be a file of a claim that one group may read.

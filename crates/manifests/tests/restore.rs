@@ -3,7 +3,7 @@
 
 use crate::world::World;
 use k8s_openapi::api::core::v1::Pod;
-use quorate_api::backup::EtcdBackup;
+use quorate_api::backup::{EtcdBackup, ExistingObject};
 use quorate_api::job::{Answer, Failure, FailureKind, ORDER, RestoreOrder};
 use quorate_manifests::{Kind, bootstrap};
 use quorate_model::restore::RestoreCause;
@@ -210,6 +210,14 @@ fn a_backup_means_its_object_with_its_hash_once_it_is_complete() {
     assert_eq!((&*found.url, found.bytes), ("s3://b/k", Some(9)));
     assert_eq!(found.least_revision().0, 1_000_000_004);
     assert!(found.content.contains("f00"), "{}", found.content);
+    // One that stands for an object of before means that one, and no other that an operator of before this field has taken for an order.
+    let of_before = |sha256: &str| {
+        let mut backup = backup(complete.clone());
+        backup.spec.existing = Some(ExistingObject { key: "k".to_owned(), sha256: sha256.to_owned() });
+        bootstrap::by_backup(&cluster, Ok(Some(&backup))).unwrap()
+    };
+    assert_eq!(of_before("f00").unwrap(), found);
+    assert!(of_before("f01").unwrap_err().message.contains("stands for another object"));
     // Its object is not removed before the restore is done.
     let deleted = |status: Value| {
         let mut backup = backup(status);

@@ -71,6 +71,7 @@ pub(crate) fn add_all(fleets: &mut Fleets, registry: &mut Registry, config: Conf
         schedules,
         clusters.roots().clone(),
         backups.restores().clone(),
+        backups.roots().clone(),
     );
     let restores =
         RestoreController::new(&runtime, shared, backups.roots().clone(), clusters.roots().clone());

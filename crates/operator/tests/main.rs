@@ -4,6 +4,7 @@ mod backups;
 mod backups_before;
 mod calm;
 mod campaign;
+mod catalog;
 mod certificates;
 mod clients;
 mod connection;

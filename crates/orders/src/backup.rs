@@ -2,6 +2,7 @@
 //!
 //! - [`decide()`]: from its creation until it has ended; `ending`: while it is being deleted
 //! - [`blocker`]: one backup of a cluster at a time; [`removals`]: one removal from a store at a time
+//! - [`inspects_before`]: so many at a time look for an object that was there before them
 //! - [`Bound`]: so many backups at a time over all clusters
 //! - [`learned()`]: what others of the same etcd have found out about its store
 //! - [`running()`]: which ones read a snapshot of an EtcdCluster now
@@ -10,6 +11,7 @@
 mod bound;
 mod decide;
 mod ending;
+mod existing;
 mod learned;
 mod queue;
 mod reach;
@@ -23,6 +25,7 @@ pub use decide::{
     state,
 };
 pub use ending::{abandoned, is_of_namespace_in_deletion, removal_held, removal_refused, way_out};
+pub use existing::inspects_before;
 pub use learned::{Learned, learned};
 pub(crate) use queue::is_stuck;
 pub use queue::{RemovalQueue, blocker, removals};

@@ -325,7 +325,8 @@ pub fn may_remove(removal: &Removal<'_>) -> Judged {
     if backup.metadata.deletion_timestamp.is_none() {
         forbid(Unsafe::NotDeleted)?;
     }
-    if backup.spec.deletion_policy != DeletionPolicy::Delete {
+    // What stands for an object that another EtcdBackup wrote removes none, also where an older definition admitted the policy.
+    if backup.spec.deletion_policy != DeletionPolicy::Delete || backup.spec.existing.is_some() {
         forbid(Unsafe::Retained)?;
     }
     if !status.may_have_written() {

@@ -1,10 +1,11 @@
 //! What is next for an EtcdBackupSchedule.
 //!
 //! - [`decide()`]: when a backup is created, tested, deleted; `cron`: the times of a schedule
-//! - `order`: a backup now
+//! - `order`: a backup now; `catalog`: EtcdBackups for what the store has
 //! - `retention`: which backups are kept; `verify`: restore tests; `look`: whether objects are still in the store
 //! - `report`: what its status says; [`health()`]: what the schedules of a cluster say about its backups
 
+mod catalog;
 mod cron;
 mod decide;
 mod health;
@@ -22,6 +23,7 @@ pub(crate) use look::{is_fresh, is_gone_for_sure};
 pub(crate) use retention::counted_since;
 pub(crate) use verify::is_doubtful;
 
+pub use catalog::{catalog_refused, is_listing};
 pub use decide::{Decision, FirstWrite, NextAct, Pruning, Seen, decide, is_good, is_of};
 pub use health::health;
 pub use look::{Sighting, look_refused};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use quorate_api::backup::{EtcdBackupStatus, LastLook};
+use quorate_api::backup::{EtcdBackupStatus, ExistingObject, LastLook};
 use quorate_api::{EtcdBackup, EtcdBackupSchedule};
 use quorate_model::{ClockDifference, Instant, Span};
 use quorate_orders::backup::User;
@@ -106,6 +106,7 @@ impl World {
         decide(Seen {
             schedule: &self.schedule,
             backups: &backups,
+            others: &[],
             jobs: &[],
             clock: self.clock,
             now: self.now,
@@ -118,6 +119,7 @@ impl World {
             NextAct::Prune(pruned) => pruned.into_iter().map(|one| one.name).collect(),
             NextAct::Test { .. }
             | NextAct::Look { .. }
+            | NextAct::List { .. }
             | NextAct::DeleteJob(_)
             | NextAct::Wait(_)
             | NextAct::Edit => Vec::new(),
@@ -150,6 +152,22 @@ fn a_backup_that_the_schedule_did_not_create_is_not_deleted_by_it() {
     let annotations = world.backups[0].metadata.annotations.as_mut().unwrap();
     annotations.insert("operator.etcd.io/backup-schedule-uid".to_owned(), "another".to_owned());
     needs(Unsafe::NotOfSchedule, || world.judge(&world.backups[0]));
+}
+
+#[test]
+fn o02_what_stands_for_an_object_of_before_is_never_the_last_good_one_and_is_never_pruned() {
+    let posing = |world: &mut World, place: usize| {
+        let object = ExistingObject { key: "k".to_owned(), sha256: "5".repeat(64) };
+        world.backups[place].spec.existing = Some(object);
+    };
+    let mut world = World::new();
+    posing(&mut world, 0);
+    needs(Unsafe::NotOfSchedule, || world.judge(&world.backups[0]));
+    // The newest two have the names and the annotations of the schedule, and stand for what is old: nothing goes in their favour.
+    let mut world = World::new();
+    (1..=2).for_each(|place| posing(&mut world, place));
+    needs(Unsafe::LastGood, || world.judge(&world.backups[0]));
+    assert_eq!(world.pruned(), Vec::<String>::new());
 }
 
 #[test]
@@ -366,6 +384,9 @@ fn an_object_is_removed_only_for_its_deleted_backup_that_began_and_when_nobody_n
     assert_eq!(judge(&backup, &begun, 0, None), Ok(()));
     needs(Unsafe::NotDeleted, || judge(&going(&Value::Null, "Delete"), &begun, 0, None));
     needs(Unsafe::Retained, || judge(&going(&deleted, "Retain"), &begun, 0, None));
+    let mut other = going(&deleted, "Delete");
+    other.spec.existing = Some(ExistingObject { key: "k".to_owned(), sha256: "5".repeat(64) });
+    needs(Unsafe::Retained, || judge(&other, &begun, 0, None));
     let fresh = EtcdBackupStatus::default();
     needs(Unsafe::NotBegun, || judge(&backup, &fresh, 0, None));
     needs(Unsafe::StillWritten, || judge(&backup, &begun, 1, None));

@@ -29,6 +29,22 @@ pub(crate) fn backup_object() -> Vec<Rule> {
             "the spec of an EtcdBackup is immutable: create another EtcdBackup",
         )
         .field_path(".spec"),
+        rule(
+            "!has(self.spec.existing) || has(self.spec.source.cluster)",
+            "existing needs source.cluster: the EtcdCluster that the object is of, by the manifest beside it",
+        )
+        .field_path(".spec.source"),
+        rule(
+            "!has(self.spec.existing) || !has(self.spec.deletionPolicy) || self.spec.deletionPolicy == 'Retain'",
+            "deletionPolicy must be Retain with existing: another EtcdBackup has written the object, and this one never removes it",
+        )
+        .field_path(".spec.deletionPolicy"),
+        rule(
+            "!has(self.spec.existing) || !(has(self.spec.encryption) || has(self.spec.rateLimit) || \
+             (has(self.spec.withoutQuorum) && self.spec.withoutQuorum))",
+            "encryption, rateLimit and withoutQuorum are about a backup that is taken: with existing none is",
+        )
+        .field_path(".spec.existing"),
     ]
 }
 
@@ -39,6 +55,12 @@ pub(crate) const QUORUM_STAYS: &str = "!has(self.withoutQuorum) || !self.without
 /// Why a schedule has none.
 pub(crate) const QUORUM_MESSAGE: &str = "a schedule takes no backup without the quorum: such a one may lack acknowledged writes, and would push \
     out sound ones; create an EtcdBackup by hand";
+
+/// On the spec of the template of a schedule.
+pub(crate) const TAKEN: &str = "!has(self.existing)";
+
+/// Why a schedule has none.
+pub(crate) const TAKEN_MESSAGE: &str = "a schedule takes backups: existing is for an EtcdBackup of its own, which stands for an object that is there already";
 
 /// On an EtcdBackupSchedule as a whole. What is created has no status, so the second rule is of that only.
 pub(crate) fn schedule_object() -> Vec<Rule> {

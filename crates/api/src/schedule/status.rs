@@ -72,6 +72,17 @@ pub struct EtcdBackupScheduleStatus {
     #[schemars(with = "StoreLook")]
     pub look: Option<StoreLook>,
 
+    /// The last order by the annotation `operator.etcd.io/catalog`: EtcdBackups for what the store has. Each try is recorded before its Job is
+    /// created.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
+    #[schemars(with = "Catalog")]
+    pub catalog: Option<Catalog>,
+
+    /// The words of that annotation that are spent, the newest last, twenty at most. Recorded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub catalog_words: Vec<String>,
+
     /// Ready, Stalled, InStore and, with `spec.verify`, Verified.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
@@ -120,6 +131,53 @@ pub struct StoreLook {
     /// Why it failed, and what to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+}
+
+/// An order to create EtcdBackups for what the store has, and how far it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Catalog {
+    /// The word of the annotation.
+    pub word: String,
+    /// The generation of the schedule that it is carried out by. An edit begins it anew.
+    pub generation: i64,
+    /// Counts the Jobs of the schedule that list the store, over all orders.
+    pub attempt: u32,
+    /// The pages that are done: the last object of the last one. The next page has what is older.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reached: Option<ListedUpTo>,
+    /// How many backups the store has of the EtcdCluster, by their manifests, as the last page counted them.
+    pub found: u64,
+    /// For how many of them there is an EtcdBackup now: created, or there before.
+    pub recorded: u32,
+    /// How many of those were created.
+    pub created: u32,
+    /// How many objects were left out, as the last page counted them: not whole, not readable, or not of the EtcdCluster.
+    pub skipped: u64,
+    /// How many tries have failed since one succeeded.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub failures: u32,
+    /// When the last try failed. The next one follows by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<Time>,
+    /// Why it failed, in one word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// How far it is, or why it failed and what to do.
+    pub message: String,
+    /// When it ended. The word is spent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished: Option<Time>,
+}
+
+/// The place of an object in a list of a store, the newest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ListedUpTo {
+    /// When it was complete, RFC 3339, by its manifest.
+    pub finished: String,
+    /// Its key, without the destination's prefix.
+    pub key: String,
 }
 
 /// A restore test that passed.

@@ -9,7 +9,7 @@ use quorate_api::job::{Failure, FailureKind, FindOrder, FoundBackup, Manifest};
 use crate::Result;
 
 /// Clocks of nodes may differ by so many seconds.
-const AHEAD: i64 = 600;
+pub(crate) const AHEAD: i64 = 600;
 
 /// How many of the newest are kept, for where the first ones are not whole.
 const KEPT: usize = 16;
@@ -299,7 +299,8 @@ fn keep_newest<T>(places: &mut BTreeMap<Place, T>) {
     }
 }
 
-fn is_sha256(manifest: &Manifest) -> bool {
+/// Whether the SHA-256 of a manifest can be one.
+pub(crate) fn is_sha256(manifest: &Manifest) -> bool {
     let digits = &manifest.stored_sha256;
     digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit))
 }

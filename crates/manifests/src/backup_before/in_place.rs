@@ -65,6 +65,14 @@ pub fn backup(
     let kept = snapshot.source.as_ref().map(|source| &source.destination);
     let kept = kept.or(snapshot.latest.as_ref().map(|latest| &latest.destination));
     let (destination, encryption, job_template) = match (named, kept) {
+        (Some(named), _) if named.spec.existing.is_some() && may_be_encrypted(named, restore) => {
+            return Err(format!(
+                "the snapshot is encrypted, and EtcdBackup {}, which stands for an object that was there before it, does not tell to whom: a \
+                 backup of the present data would not be encrypted. If they are needed, take one by an EtcdBackup of your own, with \
+                 spec.encryption; then give the order again with spec.backupBefore: Never",
+                named.metadata.name.as_deref().unwrap_or_default()
+            ));
+        }
         (Some(named), _) => {
             let spec = &named.spec;
             let template = crate::job::template_of_cluster(spec.job_template.clone(), cluster);
@@ -97,6 +105,7 @@ pub fn backup(
         rate_limit: None,
         retries: DEFAULT_RETRIES,
         without_quorum: taken.without_quorum,
+        existing: None,
         job_template,
     };
     let uid = cluster.metadata.uid.clone().unwrap_or_default();
@@ -107,6 +116,12 @@ pub fn backup(
         ..ObjectMeta::default()
     };
     Ok(EtcdBackup { metadata, spec, status: None })
+}
+
+/// Whether the object of an EtcdBackup is encrypted, as far as that is known.
+fn may_be_encrypted(backup: &EtcdBackup, restore: &EtcdRestore) -> bool {
+    let result = backup.status.as_ref().and_then(|status| status.result.as_ref());
+    restore.spec.snapshot.identities_secret.is_some() || result.is_none_or(|result| result.encrypted)
 }
 
 /// How far the EtcdBackup is.
@@ -175,4 +190,6 @@ fn is_as_ordered(restore: &EtcdRestore, ordered: &EtcdBackup, given: &EtcdBackup
         && given.spec.destination == ordered.spec.destination
         && given.spec.encryption == ordered.spec.encryption
         && given.spec.without_quorum == ordered.spec.without_quorum
+        // It stands for what was taken before, whatever its manifest says.
+        && given.spec.existing.is_none()
 }

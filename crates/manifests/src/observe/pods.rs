@@ -189,7 +189,9 @@ fn failure(message: &str) -> Option<Failure> {
         | Answer::Stored(_)
         | Answer::NothingStored(_)
         | Answer::Looked(_)
-        | Answer::Found(_) => None,
+        | Answer::Found(_)
+        | Answer::Inspected(_)
+        | Answer::Listed(_) => None,
     }
 }
 

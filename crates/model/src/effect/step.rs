@@ -228,6 +228,10 @@ steps! {
         Y6,
         /// Delete an EtcdBackup that no rule keeps.
         Y7,
+        /// Create an EtcdBackup that stands for an object that is in the store already.
+        Y8,
+        /// Create the Job that lists what the store has.
+        Y9,
         /// Record in the status of an EtcdRestore, or of an EtcdCluster that is to begin with the newest backup, the next try to find or to
         /// read the snapshot, or what came of it.
         X1,

@@ -35,7 +35,10 @@ pub(crate) struct ScheduleController {
     defaults: Arc<Defaults>,
     metrics: ScheduleMetrics,
     schedules: Index<ReadSchedule>,
+    /// Its own.
     backups: Index<ReadBackup>,
+    /// All of them.
+    all_backups: Index<ReadBackup>,
     jobs: Index<Job>,
     pods: Index<Pod>,
     clusters: Index<ReadCluster>,
@@ -44,7 +47,7 @@ pub(crate) struct ScheduleController {
 
 impl ScheduleController {
     /// The controller, its metrics registered. It fills `schedules`; `clusters` is the cache of EtcdClusters that their own controller
-    /// fills, and `restores` that of EtcdRestores, which the controller of EtcdBackups fills.
+    /// fills, `all_backups` that of EtcdBackups, and `restores` that of EtcdRestores, which the controller of EtcdBackups fills.
     pub(crate) fn new(
         runtime: &Runtime,
         registry: &mut Registry,
@@ -52,6 +55,7 @@ impl ScheduleController {
         schedules: Index<ReadSchedule>,
         clusters: Index<ReadCluster>,
         restores: Index<ReadRestore>,
+        all_backups: Index<ReadBackup>,
     ) -> Self {
         Self {
             runtime: runtime.clone(),
@@ -59,6 +63,7 @@ impl ScheduleController {
             metrics: ScheduleMetrics::new(registry),
             schedules,
             backups: Index::default(),
+            all_backups,
             jobs: Index::default(),
             pods: Index::default(),
             clusters,

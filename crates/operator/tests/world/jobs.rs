@@ -7,10 +7,12 @@ use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams, Patch, PatchParams};
+use quorate_api::backup::ExistingObject;
 use quorate_api::job::{
-    Answer, BackupOrder, FindOrder, FoundBackup, Looked, Manifest, ORDER, ReadOrder, RemoveOrder, Verified,
-    VerifyOrder,
+    Answer, BackupOrder, ClusterName, FindOrder, FoundBackup, InspectOrder, ListOrder, ListedBackups, Looked,
+    Manifest, ORDER, Origin, ReadOrder, RemoveOrder, Verified, VerifyOrder,
 };
+use quorate_api::schedule::ListedUpTo;
 use serde_json::json;
 
 use super::{Running, World};
@@ -68,6 +70,19 @@ pub fn able_at(now: impl Fn() -> String + Send + Sync + 'static) -> Agent {
                 ..FoundBackup::default()
             })
         }
+        "list-backups" => Answer::Listed(page(&serde_json::from_str(order).unwrap())),
+        "inspect-backup" => {
+            let order: InspectOrder = serde_json::from_str(order).unwrap();
+            Answer::Inspected(Manifest {
+                origin: Origin { cluster: Some(order.cluster), ..Origin::default() },
+                key: order.key,
+                stored_sha256: order.sha256,
+                revision: 4,
+                etcd_version: "3.6.16".to_owned(),
+                started: "2026-12-15T08:00:00Z".to_owned(),
+                ..Manifest::default()
+            })
+        }
         "look-for-backups" => Answer::Looked(Looked::default()),
         "verify-backup" => {
             let order: VerifyOrder = serde_json::from_str(order).unwrap();
@@ -76,6 +91,27 @@ pub fn able_at(now: impl Fn() -> String + Send + Sync + 'static) -> Agent {
         }
         other => panic!("there is no such command: {other}"),
     })
+}
+
+/// How many objects of before the store has for a list.
+pub const STORED: usize = 12;
+
+/// A page of what the store has of before.
+fn page(order: &ListOrder) -> ListedBackups {
+    let ClusterName { namespace, name } = &order.cluster;
+    let key = |number: usize| format!("{namespace}/{name}/b-{number:02}.db");
+    let first = order.after.as_ref().map_or(0, |after| {
+        (0..STORED).find(|number| key(*number) == after.key).expect("it was on the page before") + 1
+    });
+    let end = STORED.min(first + order.most);
+    let object = |number| ExistingObject { key: key(number), sha256: "5".repeat(64) };
+    let next = ListedUpTo { finished: "2026-12-15T08:00:00Z".to_owned(), key: key(end - 1) };
+    ListedBackups {
+        backups: (first..end).map(object).collect(),
+        next: (end < STORED).then_some(next),
+        of_cluster: STORED as u64,
+        ..ListedBackups::default()
+    }
 }
 
 /// Ends every Pod of a Job with its answer, until dropped.

@@ -81,7 +81,7 @@ impl Bound {
             if let Some(known) = self.begun.get(&uid).filter(is_news) {
                 begun.insert(uid.clone(), *known);
             }
-            if backup.metadata.deletion_timestamp.is_some() {
+            if backup.metadata.deletion_timestamp.is_some() || backup.spec.existing.is_some() {
                 continue;
             }
             match phase(backup) {

@@ -5,7 +5,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use quorate_api::backup::{BackupCondition, BackupPhase, BackupResult, DeletionPolicy, EtcdBackupStatus};
-use quorate_api::job::{Answer, BackupOrder, Failure, FailureKind, Manifest};
+use quorate_api::job::{Answer, BackupOrder, Failure, FailureKind, InspectOrder, Manifest};
 use quorate_api::status::{EtcdClusterStatus, MemberStatus};
 use quorate_api::{EtcdBackup, EtcdCluster, Explanation, Reason, duration, keys};
 use quorate_manifests::backup::{self, Of};
@@ -13,8 +13,8 @@ use quorate_manifests::record;
 use quorate_model::{ClusterId, Instant, MemberName};
 
 use super::bound::Place;
-use super::ending;
 use super::learned::{self, Learned};
+use super::{ending, existing};
 use crate::conditions::{ConditionValue, set};
 use crate::outcome::JobOutcome;
 use crate::ready;
@@ -119,6 +119,13 @@ pub enum Act {
         /// How long it may take.
         seconds: i64,
     },
+    /// The Job of the try in the status to see the object of one that stands for an existing one.
+    Inspect {
+        /// The order.
+        order: Box<InspectOrder>,
+        /// How long it may take.
+        seconds: i64,
+    },
     /// The Job of the removal in the status.
     Remove,
     /// Deletes this Job.
@@ -143,6 +150,12 @@ fn next(seen: Seen<'_>) -> Decision {
     let mut status = seen.backup.status.clone().unwrap_or_default();
     if seen.backup.metadata.deletion_timestamp.is_some() {
         return ending::decide(seen, status);
+    }
+    if seen.backup.spec.existing.is_some() {
+        return existing::decide(seen, status);
+    }
+    if let Some(why) = existing::lost(seen.backup, &status) {
+        return failed(seen, status, why);
     }
     match status.phase {
         Some(BackupPhase::Complete | BackupPhase::Failed) => after_the_end(seen, status),
@@ -171,7 +184,9 @@ pub fn has_finalizer(backup: &EtcdBackup) -> bool {
 /// Whether the queue decides about it: only then the others are looked at.
 pub fn is_in_queue(backup: &EtcdBackup) -> bool {
     let phase = backup.status.as_ref().and_then(|status| status.phase);
-    has_finalizer(backup) && matches!(phase, None | Some(BackupPhase::Pending))
+    has_finalizer(backup)
+        && backup.spec.existing.is_none()
+        && matches!(phase, None | Some(BackupPhase::Pending))
 }
 
 /// Whether a Pod is of a Job of this EtcdBackup, which may be gone already: the name of the Job has the uid. Any Pod may have the label, and
@@ -249,9 +264,13 @@ fn after_the_end(seen: Seen<'_>, status: EtcdBackupStatus) -> Decision {
 
 /// An attempt is recorded before its Job is created. So a Job of the next one, created a moment ago, says that this EtcdBackup is an old view of
 /// it: its answer is not lost for that. When it is known better: then the view is new, or the status was lost.
-fn known_at(seen: Seen<'_>, status: &EtcdBackupStatus, job: &Job) -> Option<Instant> {
+pub(super) fn known_at(seen: Seen<'_>, status: &EtcdBackupStatus, job: &Job) -> Option<Instant> {
     let uid = seen.backup.metadata.uid.as_deref().unwrap_or_default();
-    let next = quorate_manifests::job::backup_name(uid, status.attempts.saturating_add(1));
+    let named = match seen.backup.spec.existing {
+        Some(_) => quorate_manifests::job::inspect_name,
+        None => quorate_manifests::job::backup_name,
+    };
+    let next = named(uid, status.attempts.saturating_add(1));
     let created = job.metadata.creation_timestamp.as_ref()?.0.as_millisecond();
     let is_new = (0..OLD_VIEW).contains(&seen.now.0.saturating_sub(created));
     (is_new && job.metadata.name.as_deref() == Some(&next)).then(|| Instant(created + OLD_VIEW))
@@ -300,9 +319,7 @@ fn begin(seen: Seen<'_>, mut status: EtcdBackupStatus) -> Decision {
         status.too_slow_since = Some(Time(timestamp(since)));
         return Decision { status, act: Act::Wait(Some(seen.now)), event: None };
     }
-    status.attempts += 1;
-    status.next_attempt = None;
-    status.started.get_or_insert_with(|| Time(timestamp(seen.now)));
+    start(seen, &mut status);
     if deadline(seen.backup, &status, seen.now) <= seen.now.0 {
         return out_of_time(seen, status);
     }
@@ -316,6 +333,13 @@ fn begin(seen: Seen<'_>, mut status: EtcdBackupStatus) -> Decision {
     status.not_started_since = Some(Time(timestamp(seen.now)));
     let act = create(seen, &status, order);
     Decision { status, act, event: None }
+}
+
+/// Another attempt begins.
+pub(super) fn start(seen: Seen<'_>, status: &mut EtcdBackupStatus) {
+    status.attempts += 1;
+    status.next_attempt = None;
+    status.started.get_or_insert_with(|| Time(timestamp(seen.now)));
 }
 
 /// An attempt is under way.
@@ -374,7 +398,9 @@ fn attempt(seen: Seen<'_>, status: EtcdBackupStatus) -> Decision {
             | Answer::Stored(_)
             | Answer::NothingStored(_)
             | Answer::Looked(_)
-            | Answer::Found(_),
+            | Answer::Found(_)
+            | Answer::Inspected(_)
+            | Answer::Listed(_),
         ) => {
             let text =
                 format!("Job {name} answered what it was not asked: its image is not that of this operator");
@@ -420,7 +446,7 @@ fn scratch(failure: &Failure) -> Option<u64> {
 }
 
 /// The next attempt, where one is left and the deadline admits it.
-fn try_again(seen: Seen<'_>, mut status: EtcdBackupStatus, why: &Explanation) -> Decision {
+pub(super) fn try_again(seen: Seen<'_>, mut status: EtcdBackupStatus, why: &Explanation) -> Decision {
     let next = seen.now.0.saturating_add(delay(status.attempts));
     let (attempts, retries) = (status.attempts, seen.backup.spec.retries);
     if attempts > retries || next >= deadline(seen.backup, &status, seen.now) {
@@ -435,17 +461,17 @@ fn try_again(seen: Seen<'_>, mut status: EtcdBackupStatus, why: &Explanation) ->
     Decision { status, act: Act::Wait(Some(Instant(next))), event: Some((true, why)) }
 }
 
-fn out_of_time(seen: Seen<'_>, status: EtcdBackupStatus) -> Decision {
+pub(super) fn out_of_time(seen: Seen<'_>, status: EtcdBackupStatus) -> Decision {
     late(seen, status, "")
 }
 
 /// Out of time, and what it waited for.
-fn late(seen: Seen<'_>, status: EtcdBackupStatus, waited: &str) -> Decision {
+pub(super) fn late(seen: Seen<'_>, status: EtcdBackupStatus, waited: &str) -> Decision {
     let text = format!("it was not complete within spec.deadline ({}){waited}", seen.backup.spec.deadline);
     failed(seen, status, Explanation::new(Reason::DeadlineExceeded, text))
 }
 
-fn failed(seen: Seen<'_>, mut status: EtcdBackupStatus, why: Explanation) -> Decision {
+pub(super) fn failed(seen: Seen<'_>, mut status: EtcdBackupStatus, why: Explanation) -> Decision {
     status.next_attempt = None;
     let status = state(seen, status, BackupPhase::Failed, BackupCondition::Failed, &why);
     Decision { status, act: Act::Wait(Some(seen.now)), event: Some((true, why)) }
@@ -480,12 +506,8 @@ fn order(seen: Seen<'_>) -> Result<(BackupOrder, Option<String>), Refusal> {
     if let Some(cluster) = seen.refusing {
         return Err(Refusal::Never(not_allowed(backup, cluster)));
     }
-    if let Some(cluster) = seen.owner_of_claim {
-        let text = format!(
-            "the claim of destination.pvc is the volume of a member of EtcdCluster {}: choose another claim in another EtcdBackup",
-            cluster.metadata.name.as_deref().unwrap_or_default()
-        );
-        return Err(Refusal::Never(Explanation::new(Reason::DestinationNotAllowed, text)));
+    if let Some(why) = claim_refused(seen) {
+        return Err(Refusal::Never(why));
     }
     let of = match (&backup.spec.source.cluster, &backup.spec.source.endpoints) {
         (_, Some(endpoints)) => Of::Endpoints(endpoints),
@@ -518,6 +540,16 @@ fn order(seen: Seen<'_>) -> Result<(BackupOrder, Option<String>), Refusal> {
     let order = backup::backup_order(backup, of)
         .ok_or_else(|| not_yet(Reason::ClusterNotServing, "the EtcdCluster has no voter now".to_owned()))?;
     Ok((order, backup::tls_secret(backup, of)))
+}
+
+/// Why its claim is not mounted: it is the volume of a member.
+pub(super) fn claim_refused(seen: Seen<'_>) -> Option<Explanation> {
+    let cluster = seen.owner_of_claim?;
+    let text = format!(
+        "the claim of destination.pvc is the volume of a member of EtcdCluster {}: choose another claim in another EtcdBackup",
+        cluster.metadata.name.as_deref().unwrap_or_default()
+    );
+    Some(Explanation::new(Reason::DestinationNotAllowed, text))
 }
 
 /// Why no attempt can be of the data that it was ordered of, if other data have taken their place: by a restore in place, by the recovery of a

@@ -130,7 +130,9 @@ pub(crate) fn decide(seen: Seen<'_>, mut status: EtcdBackupStatus) -> Decision {
                 | Answer::Stored(_)
                 | Answer::NothingStored(_)
                 | Answer::Looked(_)
-                | Answer::Found(_),
+                | Answer::Found(_)
+                | Answer::Inspected(_)
+                | Answer::Listed(_),
             ),
         )) => {
             let text = "the Job answered what it was not asked: its image is not that of this operator";

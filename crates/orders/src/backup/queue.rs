@@ -19,6 +19,7 @@ pub fn blocker<'a>(
         other.uid() != own.uid()
             && other.namespace() == own.namespace()
             && other.spec.source == own.spec.source
+            && other.spec.existing.is_none()
             && other.metadata.deletion_timestamp.is_none()
     };
     let comes_first = |other: &&EtcdBackup| match phase(other) {

@@ -21,6 +21,7 @@ pub fn running<'a>(
 ) -> BTreeSet<String> {
     let reads = |backup: &&EtcdBackup| {
         phase(backup) == BackupPhase::Running
+            && backup.spec.existing.is_none()
             && reach::is_taken_of(backup, of)
             && !is_stuck(backup, now)
             && backup.status.as_ref().is_some_and(|status| now.0 < deadline(backup, status, now))

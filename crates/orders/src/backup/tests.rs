@@ -1,5 +1,6 @@
 //! What is next for an EtcdBackup, in each of its states.
 
+mod existing;
 mod queue;
 mod running;
 

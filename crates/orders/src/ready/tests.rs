@@ -131,7 +131,8 @@ fn schedules() -> Vec<Case> {
         }
         let new = object("EtcdBackupSchedule", spec, before);
         let parsed: EtcdBackupSchedule = serde_json::from_value(new.clone()).unwrap();
-        let seen = schedule::Seen { schedule: &parsed, backups: &[], jobs: &[], clock: None, now: NOW };
+        let seen =
+            schedule::Seen { schedule: &parsed, backups: &[], others: &[], jobs: &[], clock: None, now: NOW };
         (name, with(new, &schedule::decide(seen).status), expected)
     };
     let unseen = object(

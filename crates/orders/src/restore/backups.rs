@@ -26,6 +26,8 @@ pub(super) fn comes_first(seen: &Seen<'_>, cluster: &EtcdClusterStatus) -> Optio
     let of_cluster = seen.backups.iter().copied().filter(|backup| {
         backup.spec.source.cluster.as_ref() == Some(cluster_name)
             && backup.metadata.deletion_timestamp.is_none()
+            // It saves nothing.
+            && backup.spec.existing.is_none()
             // It is ordered when those are over, and may have the second of the order.
             && !in_place::has_name_for(backup, seen.uid())
             && !is_done_without(restore, backup)

@@ -10,7 +10,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube_core::ResourceExt;
 use quorate_api::backup::{BackupPhase, EtcdBackupSpec, JobTemplate};
-use quorate_api::job::{LookOrder, VerifyOrder};
+use quorate_api::job::{ListOrder, LookOrder, VerifyOrder};
 use quorate_api::schedule::EtcdBackupScheduleStatus;
 use quorate_api::{EtcdBackup, EtcdBackupSchedule, Explanation, Reason, duration, keys};
 use quorate_model::{ClockDifference, Instant};
@@ -18,7 +18,7 @@ use quorate_model::{ClockDifference, Instant};
 use super::cron::CronTimes;
 use super::look::{self, Sighting};
 use super::retention::{GoodBackup, prunable};
-use super::{order, report, verify};
+use super::{catalog, order, report, verify};
 use crate::gate::{Judge, Scene, Unsafe, is_at_one_place};
 use crate::outcome::JobOutcome;
 use crate::time::timestamp;
@@ -36,7 +36,9 @@ pub struct Seen<'a> {
     pub schedule: &'a EtcdBackupSchedule,
     /// The EtcdBackups that it created.
     pub backups: &'a [&'a EtcdBackup],
-    /// The Jobs of its restore tests and of its looks into the store, with what they have come to.
+    /// All EtcdBackups of the namespace, while an order to list the store is under way ([`is_listing`](super::is_listing)).
+    pub others: &'a [&'a EtcdBackup],
+    /// The Jobs of its restore tests, of its looks into the store and of lists of it, with what they have come to.
     pub jobs: &'a [(&'a Job, JobOutcome)],
     /// How far the clock is from the API server's, if it is too far.
     pub clock: Option<ClockDifference>,
@@ -49,6 +51,8 @@ pub struct Seen<'a> {
 pub struct Decision {
     /// Done before the status is written. If it fails, the status is not written.
     pub first: Option<FirstWrite>,
+    /// EtcdBackups that stand for what the store has. Created before the status is written, unless they exist.
+    pub records: Vec<EtcdBackup>,
     /// What a look into the store found. Written into the EtcdBackups, also before the status.
     pub sightings: Vec<Sighting>,
     /// The status as it is to be.
@@ -84,6 +88,13 @@ pub enum NextAct {
         order: Box<LookOrder>,
         /// What a backup adds to the Pods of its Jobs.
         job_template: Option<Box<JobTemplate>>,
+    },
+    /// The Job that lists a page of what the store has.
+    List {
+        /// The number of the try.
+        attempt: u32,
+        /// The order.
+        order: Box<ListOrder>,
     },
     /// Deletes this Job.
     DeleteJob(String),
@@ -163,14 +174,15 @@ pub fn decide(seen: Seen<'_>) -> Decision {
         first = order::decide(seen, &mut status, &mut events);
     }
     report::ready(seen, &mut status, held_up);
+    let listed = catalog::decide(seen, &mut status, &mut events);
     let test = verify::decide(seen, &mut status, tests.as_ref(), &mut events);
     let due = prune(seen, &status, &times);
     let look = look::decide(seen, &mut status, &due.unseen, &mut events);
     let next = status.next.as_ref().map(|next| Instant(at(next).0.saturating_add(ahead)));
-    let wake = [next, test.wake, look.wake].into_iter().flatten().min();
+    let wake = [next, test.wake, listed.wake, look.wake].into_iter().flatten().min();
     let prune = (!due.pruned.is_empty()).then_some(NextAct::Prune(due.pruned));
-    let then = test.then.or(look.then).or(prune).unwrap_or(NextAct::Wait(wake));
-    Decision { first, sightings: look.sightings, status, then, events }
+    let then = test.then.or(listed.then).or(look.then).or(prune).unwrap_or(NextAct::Wait(wake));
+    Decision { first, records: listed.records, sightings: look.sightings, status, then, events }
 }
 
 /// By how many milliseconds the operator's clock is ahead of the API server's, if that is too much.
@@ -205,8 +217,12 @@ fn revision(backup: &EtcdBackup) -> Option<i64> {
 }
 
 /// Whether this incarnation of the schedule created the backup. A copy of one has its annotations under another name, and a time that was
-/// still to come when it was created is not of the schedule either: neither may push what is into the ranks of what is deleted.
+/// still to come when it was created is not of the schedule either: neither may push what is into the ranks of what is deleted. One that stands
+/// for an object that was there before it is of no schedule, whatever it is called: what it stands for was taken at another time.
 pub fn is_of(backup: &EtcdBackup, schedule: &EtcdBackupSchedule) -> bool {
+    if backup.spec.existing.is_some() {
+        return false;
+    }
     let uid = backup.annotations().get(keys::SCHEDULE_UID);
     let created = backup.metadata.creation_timestamp.as_ref().map(|created| created.0.as_millisecond());
     let is_its_name = scheduled(backup).is_some_and(|due| {
@@ -277,7 +293,8 @@ fn is_going(backup: &EtcdBackup) -> bool {
 fn invalid(seen: Seen<'_>, mut status: EtcdBackupScheduleStatus, text: String) -> Decision {
     status.next = None;
     report::not_ready(seen, &mut status, &Explanation::new(Reason::ScheduleInvalid, text));
-    Decision { first: None, sightings: Vec::new(), status, then: NextAct::Edit, events: Vec::new() }
+    let (records, sightings) = (Vec::new(), Vec::new());
+    Decision { first: None, records, sightings, status, then: NextAct::Edit, events: Vec::new() }
 }
 
 fn is_too_late(schedule: &EtcdBackupSchedule, begin: Instant, now: Instant) -> bool {
@@ -356,7 +373,7 @@ pub(crate) fn child(schedule: &EtcdBackupSchedule, due: Instant) -> EtcdBackup {
         ..ObjectMeta::default()
     };
     // A schedule of before the rule that refuses it may have it.
-    let spec = EtcdBackupSpec { without_quorum: false, ..template.spec.clone() };
+    let spec = EtcdBackupSpec { without_quorum: false, existing: None, ..template.spec.clone() };
     EtcdBackup { metadata, spec, status: None }
 }
 

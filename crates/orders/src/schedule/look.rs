@@ -156,7 +156,9 @@ fn under_way(
             | Answer::Verified(_)
             | Answer::Stored(_)
             | Answer::NothingStored(_)
-            | Answer::Found(_),
+            | Answer::Found(_)
+            | Answer::Inspected(_)
+            | Answer::Listed(_),
         ) => (Reason::JobFailed, "the Job answered what it was not asked".to_owned()),
         JobOutcome::Lost(text) => (Reason::JobFailed, with_last_words(text, look.message.as_deref())),
     };

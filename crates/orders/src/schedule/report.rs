@@ -5,6 +5,7 @@ use kube_core::ResourceExt as _;
 use quorate_api::backup::{BackupCondition, BackupPhase};
 use quorate_api::schedule::{EtcdBackupScheduleStatus, FailedTest, ScheduleCondition};
 use quorate_api::{EtcdBackup, Explanation, Reason, keys};
+use quorate_model::Instant;
 
 use super::decide::{Seen, at, cluster_id, complete, good_here, in_phase, is_to_come, phase};
 use super::{look, order};
@@ -55,8 +56,9 @@ fn count_failures(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus) {
         status.consecutive_failures = 0;
     }
     let failed = in_phase(&seen, BackupPhase::Failed);
-    let since = newest_good.max(counted);
-    let fresh = failed.iter().filter(|(at, _)| Some(*at) > since).count();
+    // One of the second of a good one counts: which of them was ordered last, their times do not tell.
+    let is_fresh = |at: Instant| Some(at) > counted && Some(at) >= newest_good;
+    let fresh = failed.iter().filter(|(at, _)| is_fresh(*at)).count();
     status.consecutive_failures =
         status.consecutive_failures.saturating_add(u32::try_from(fresh).unwrap_or(u32::MAX));
     if let Some((newest, _)) = failed.first().filter(|(at, _)| Some(*at) > counted) {

@@ -7,6 +7,7 @@ use quorate_api::{EtcdBackup, EtcdBackupSchedule};
 use quorate_model::{ClockDifference, Instant, Span};
 use serde_json::{Value, json};
 
+mod catalog;
 mod looks;
 
 use super::decide::{Decision, FirstWrite, NextAct, Seen, decide, is_of};
@@ -67,7 +68,7 @@ fn looked_for(backups: &[EtcdBackup], now: &str) -> Vec<EtcdBackup> {
 fn next(schedule: &EtcdBackupSchedule, backups: &[EtcdBackup], now: &str) -> Decision {
     let backups = looked_for(backups, now);
     let backups: Vec<&EtcdBackup> = backups.iter().collect();
-    decide(Seen { schedule, backups: &backups, jobs: &[], clock: None, now: at(now) })
+    decide(Seen { schedule, backups: &backups, others: &[], jobs: &[], clock: None, now: at(now) })
 }
 
 fn created(decision: &Decision) -> Option<String> {
@@ -321,6 +322,22 @@ fn failures_count_once_until_a_good_one_and_retention_keeps_the_last_good_one() 
 }
 
 #[test]
+fn a_failed_backup_of_the_second_of_a_good_one_is_counted_once_until_the_next_good_one() {
+    let mut ordered = child("2026-11-01T06:00:00Z", "Failed");
+    ordered.metadata.name = Some("nightly-00abnabcdefg".to_owned());
+    let backups = [child("2026-11-01T06:00:00Z", "Complete"), ordered];
+    let status = json!({"lastScheduled": "2026-11-01T06:00:00Z"});
+    let first = next(&schedule(json!({}), status), &backups, "2026-11-01T06:20:00Z");
+    assert_eq!((ready(&first), first.status.consecutive_failures), ("False BackupFailing".to_owned(), 1));
+    let second = next(&schedule(json!({}), json!(first.status)), &backups, "2026-11-01T06:30:00Z");
+    assert_eq!((ready(&second), second.status.consecutive_failures), ("False BackupFailing".to_owned(), 1));
+    let [complete, failed] = backups;
+    let all = [complete, failed, child("2026-11-01T07:00:00Z", "Complete")];
+    let third = next(&schedule(json!({}), json!(second.status)), &all, "2026-11-01T07:10:00Z");
+    assert_eq!((ready(&third), third.status.consecutive_failures), ("True BackupsHealthy".to_owned(), 0));
+}
+
+#[test]
 fn a_backup_that_a_restore_uses_is_not_deleted() {
     let mut used = child("2026-11-01T03:00:00Z", "Complete");
     used.metadata.finalizers = Some(vec!["operator.etcd.io/used-by-restore".to_owned()]);
@@ -355,6 +372,7 @@ fn a_restore_test_is_recorded_then_made_of_the_newest_good_backup_and_its_answer
         decide(Seen {
             schedule: &recorded,
             backups: &seen,
+            others: &[],
             jobs: &jobs,
             clock: None,
             now: at("2026-11-01T06:35:00Z"),
@@ -373,8 +391,14 @@ fn a_restore_test_is_recorded_then_made_of_the_newest_good_backup_and_its_answer
     let failed = ended(Answer::Failed(Failure::new(FailureKind::Mismatch, "it is damaged")));
     assert_eq!((verified(&failed), failed.status.test.clone()), ("False ChecksumMismatch".to_owned(), None));
     let mut refused = begun.status.clone();
-    let seen_then =
-        Seen { schedule: &recorded, backups: &seen, jobs: &[], clock: None, now: at("2026-11-01T06:35:00Z") };
+    let seen_then = Seen {
+        schedule: &recorded,
+        backups: &seen,
+        others: &[],
+        jobs: &[],
+        clock: None,
+        now: at("2026-11-01T06:35:00Z"),
+    };
     let why = super::verify::refused(seen_then, &mut refused, "exceeded quota");
     assert!(why.message().contains("exceeded quota") && refused.test.is_none());
     assert!(
@@ -391,6 +415,7 @@ fn a_restore_test_is_recorded_then_made_of_the_newest_good_backup_and_its_answer
     let cleaned = decide(Seen {
         schedule: &left,
         backups: &seen,
+        others: &[],
         jobs: &jobs,
         clock: None,
         now: at("2026-11-01T06:36:00Z"),
@@ -407,7 +432,14 @@ fn tested(spec: &Value, status: Value, backups: &[EtcdBackup], answer: Answer, n
     let seen: Vec<&EtcdBackup> = looked_for.iter().collect();
     let recorded = schedule(spec.clone(), json!(begun.status));
     let jobs = [(&job, JobOutcome::Answered(answer))];
-    let ended = decide(Seen { schedule: &recorded, backups: &seen, jobs: &jobs, clock: None, now: at(now) });
+    let ended = decide(Seen {
+        schedule: &recorded,
+        backups: &seen,
+        others: &[],
+        jobs: &jobs,
+        clock: None,
+        now: at(now),
+    });
     next(&schedule(spec.clone(), json!(ended.status)), backups, now)
 }
 
@@ -419,6 +451,7 @@ fn pruned(decision: &Decision) -> (Vec<String>, Option<String>) {
         }
         NextAct::Test { .. }
         | NextAct::Look { .. }
+        | NextAct::List { .. }
         | NextAct::DeleteJob(_)
         | NextAct::Wait(_)
         | NextAct::Edit => (Vec::new(), None),
@@ -497,7 +530,7 @@ fn answered(
     recorded.status = Some(begun.status.clone());
     let seen: Vec<&EtcdBackup> = backups.iter().collect();
     let jobs = [(&job, JobOutcome::Answered(answer))];
-    decide(Seen { schedule: &recorded, backups: &seen, jobs: &jobs, clock: None, now: at(now) })
+    decide(Seen { schedule: &recorded, backups: &seen, others: &[], jobs: &jobs, clock: None, now: at(now) })
 }
 
 /// The backups with what a decision has written into them.
@@ -519,7 +552,7 @@ fn o15_before_a_deletion_the_one_that_stays_is_looked_for_in_the_store() {
     let backups = [child("2026-11-01T05:00:00Z", "Complete"), child("2026-11-01T06:00:00Z", "Complete")];
     let plain = |schedule: &EtcdBackupSchedule, backups: &[EtcdBackup], now: &str| {
         let seen: Vec<&EtcdBackup> = backups.iter().collect();
-        decide(Seen { schedule, backups: &seen, jobs: &[], clock: None, now: at(now) })
+        decide(Seen { schedule, backups: &seen, others: &[], jobs: &[], clock: None, now: at(now) })
     };
     let of = |status: Value| schedule(spec.clone(), status);
     let soon = plain(&of(status.clone()), &backups, "2026-11-01T06:10:00Z");
@@ -562,6 +595,7 @@ fn o15_a_backup_that_is_gone_from_the_store_is_no_success_and_pushes_out_nothing
     let begun = decide(Seen {
         schedule: &of,
         backups: &seen,
+        others: &[],
         jobs: &[],
         clock: None,
         now: at("2026-11-01T06:20:00Z"),
@@ -597,7 +631,7 @@ fn o15_a_backup_that_is_gone_from_the_store_is_no_success_and_pushes_out_nothing
     // Before anything is deleted in its favour, the one that is left is looked for.
     let plain = |schedule: &EtcdBackupSchedule, now: &str| {
         let seen: Vec<&EtcdBackup> = backups.iter().collect();
-        decide(Seen { schedule, backups: &seen, jobs: &[], clock: None, now: at(now) })
+        decide(Seen { schedule, backups: &seen, others: &[], jobs: &[], clock: None, now: at(now) })
     };
     let left = plain(&since, "2026-11-01T06:22:00Z");
     assert_eq!(left.status.look.unwrap().backups, [called(&time(5))]);
@@ -632,7 +666,7 @@ fn o15_each_backup_is_looked_for_once_a_day_and_a_store_that_refuses_says_nothin
     let of = schedule(json!({}), status);
     let all = |backups: &[EtcdBackup], schedule: &EtcdBackupSchedule, now: &str| {
         let seen: Vec<&EtcdBackup> = backups.iter().collect();
-        decide(Seen { schedule, backups: &seen, jobs: &[], clock: None, now: at(now) })
+        decide(Seen { schedule, backups: &seen, others: &[], jobs: &[], clock: None, now: at(now) })
     };
     let names = |decision: &Decision| decision.status.look.as_ref().map(|look| look.backups.clone());
     let begun = all(&backups, &of, "2026-11-05T06:10:00Z");
@@ -724,7 +758,7 @@ fn o11_while_the_operators_clock_is_ahead_times_come_by_the_api_servers() {
     let of = schedule(json!({}), json!({"lastScheduled": "2026-11-01T06:00:00Z"}));
     let ahead = |now: &str| {
         let clock = Some(ClockDifference::Ahead(Span::seconds(3 * 3600)));
-        decide(Seen { schedule: &of, backups: &[], jobs: &[], clock, now: at(now) })
+        decide(Seen { schedule: &of, backups: &[], others: &[], jobs: &[], clock, now: at(now) })
     };
     let early = ahead("2026-11-01T09:59:00Z");
     assert_eq!(created(&early), None);

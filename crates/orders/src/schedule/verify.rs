@@ -12,6 +12,7 @@ use quorate_manifests::backup::verify_order;
 use quorate_manifests::job::verify_name;
 use quorate_model::Instant;
 
+use super::catalog;
 use super::cron::CronTimes;
 use super::decide::{NextAct, Seen, at, cluster_id, good_here, scheduled};
 use super::look::with_last_words;
@@ -132,7 +133,9 @@ fn running(
             | Answer::Stored(_)
             | Answer::NothingStored(_)
             | Answer::Looked(_)
-            | Answer::Found(_),
+            | Answer::Found(_)
+            | Answer::Inspected(_)
+            | Answer::Listed(_),
         ) => (ConditionValue::False, failed(Reason::JobFailed, "the Job answered what it was not asked")),
         JobOutcome::Lost(text) => {
             let type_ = ScheduleCondition::Verified.as_str();
@@ -234,11 +237,13 @@ fn create(backup: &EtcdBackup) -> Option<NextAct> {
     Some(NextAct::Test { order: Box::new(verify_order(backup)?), etcd_version })
 }
 
-/// Jobs of tests and of looks whose answers are recorded.
+/// Jobs of tests, of looks and of lists whose answers are recorded.
 fn delete_leftover(seen: Seen<'_>, status: &EtcdBackupScheduleStatus) -> Next {
     let test = status.test.as_ref().map(|test| &test.job_name);
     let look = status.look.as_ref().filter(|look| look.failed.is_none()).map(|look| &look.job_name);
-    let is_left = |name: Option<&String>| name.is_none() || (name != test && name != look);
+    let list = catalog::job_name(seen.schedule, status);
+    let kept = [test, look, list.as_ref()];
+    let is_left = |name: Option<&String>| name.is_none() || !kept.contains(&name);
     let left = seen.jobs.iter().find(|(job, _)| is_left(job.metadata.name.as_ref()));
     let name = left.map(|(job, _)| job.metadata.name.clone().unwrap_or_default());
     Next { then: name.map(NextAct::DeleteJob), wake: None }

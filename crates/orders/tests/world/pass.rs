@@ -120,6 +120,7 @@ impl World {
         let mut decision = schedule::decide(schedule::Seen {
             schedule: &schedule,
             backups: &backups,
+            others: &[],
             jobs: &jobs,
             clock,
             now,
@@ -131,6 +132,7 @@ impl World {
             NextAct::Prune(_)
             | NextAct::Test { .. }
             | NextAct::Look { .. }
+            | NextAct::List { .. }
             | NextAct::DeleteJob(_)
             | NextAct::Edit => None,
         };
@@ -161,7 +163,8 @@ impl World {
             NextAct::Test { .. } => stages.push(Stage::Test),
             NextAct::Look { .. } => stages.push(Stage::Look),
             NextAct::DeleteJob(name) => stages.push(Stage::DeleteJob(name.clone())),
-            NextAct::Wait(_) | NextAct::Edit => {}
+            // No history orders a list.
+            NextAct::List { .. } | NextAct::Wait(_) | NextAct::Edit => {}
         }
         self.wake(&Of::Schedule, wake);
         self.enter(Pass {
@@ -235,7 +238,8 @@ impl World {
                 None
             }
             Act::Wait(until) => until.map(|until| until.0 - now.0),
-            Act::Rest => None,
+            // None of this world stands for an object of before.
+            Act::Inspect { .. } | Act::Rest => None,
         };
         if self.setup.rogue && matches!(decision.act, Act::Rest) && jobs.is_empty() {
             stages.push(Stage::Remove { by_rogue: true });

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use quorate_etcd::{Deadlines, Endpoint, MemberClient, Tls};
-use quorate_scenarios::backups::restored;
+use quorate_scenarios::backups::{restored, restored_from};
 use quorate_scenarios::{Playground, S3Server, Writer, spec, until};
 use serde_json::{Value, json};
 use tenant::{Change, Tenant, hourly};
@@ -81,6 +81,81 @@ async fn a_deleted_namespace_comes_back_from_manifests_saved_secrets_and_one_sna
     ensure!(
         object.is_file() && std::fs::metadata(&object)?.len() == before["storedBytes"].as_u64().unwrap_or(0)
     );
+    Ok(())
+}
+
+/// The EtcdBackups went with the namespace. The schedule of Git has them made again from what the bucket has, and one that is not the newest is
+/// restored by its name.
+#[tokio::test(flavor = "multi_thread")]
+async fn o02_the_backups_of_a_deleted_namespace_are_objects_again_and_the_oldest_is_restored_by_its_name()
+-> Result<()> {
+    let (world, store) = (Playground::start().await?, S3Server::start()?);
+    let tenant = Tenant::create(&world, "tenant").await?;
+    tenant.create_secret(&store.secret("s3-credentials")).await?;
+    let mut first = spec(1);
+    first["storageSpec"]["volumeSizeRequest"] = json!("512Mi");
+    tenant.create("demo", first).await?;
+    let schedule = json!({"schedule": hourly(30), "backupTemplate": {"spec": {
+        "source": {"cluster": "demo"}, "destination": store.destination("s3-credentials"), "deletionPolicy": "Delete",
+    }}});
+    tenant.create_schedule("nightly", &schedule).await?;
+    tenant.settled("demo", 1).await?;
+    let (mut writes, mut taken) = (Vec::new(), Vec::new());
+    for word in ["one", "two", "three"] {
+        writes.push(Writer::start(&tenant, "demo").await?.stop().await?);
+        let name = tenant.back_up_now("nightly", word).await?;
+        taken.push(tenant.is_backed_up(&name).await?["result"].clone());
+    }
+    tenant.delete_namespace().await?;
+    // What a bucket collects: something that is no manifest, and the object of another namespace.
+    let bucket = store.bucket_dir().join("etcd");
+    std::fs::write(bucket.join("tenant/demo/notes.db.json"), "{}")?;
+    std::fs::create_dir_all(bucket.join("other/demo"))?;
+    std::fs::write(bucket.join("other/demo/x.db.json"), "{}")?;
+
+    let tenant = Tenant::create(&world, "tenant").await?;
+    tenant.create_secret(&store.secret("s3-credentials")).await?;
+    let order = json!({"operator.etcd.io/catalog": "after-loss"});
+    tenant.create_schedule_with("nightly", &schedule, &order).await?;
+    let mut status = Value::Null;
+    until("the store was listed", async || {
+        status = tenant.schedules().get("nightly").await?.data["status"].clone();
+        let is_over = status["catalog"]["finished"].is_string();
+        Ok(if is_over { Ok(()) } else { Err(status["catalog"].to_string()) })
+    })
+    .await?;
+    let catalog = &status["catalog"];
+    ensure!(catalog["found"] == 3 && catalog["created"] == 3 && catalog["skipped"] == 1, "{catalog}");
+    let names: Vec<String> =
+        tenant.backups().list(&ListParams::default()).await?.iter().map(ResourceExt::name_any).collect();
+    ensure!(names.len() == 3 && names.iter().all(|name| name.starts_with("existing-nightly-")), "{names:?}");
+    let mut again = Vec::new();
+    for name in &names {
+        again.push((tenant.is_backed_up(name).await?["result"].clone(), name));
+    }
+    again.sort_by_key(|(result, _)| result["revision"].as_i64());
+    let results: Vec<&Value> = again.iter().map(|(result, _)| result).collect();
+    ensure!(results == taken.iter().collect::<Vec<_>>(), "{results:?} instead of {taken:?}");
+    ensure!(
+        status["active"].is_null() && status["lastSuccess"].is_null(),
+        "they are none of the schedule's: {status}"
+    );
+
+    let (_, oldest) = again[0];
+    tenant.create("demo", restored_from(1, oldest)).await?;
+    tenant.settled("demo", 1).await?;
+    let source = tenant.status("demo").await?["bootstrap"]["restore"]["source"].clone();
+    ensure!(source["key"] == taken[0]["key"] && source["sha256"] == taken[0]["storedSha256"], "{source}");
+    writes[0].are_all_readable(&tenant, "demo").await?;
+    let later = writes[1].are_all_readable(&tenant, "demo").await;
+    let is_as_of_then =
+        later.as_ref().is_err_and(|why| why.to_string().contains("has lost acknowledged writes"));
+    ensure!(is_as_of_then, "what was written after the oldest backup: {later:?}");
+
+    // Who deletes one deletes a record: also where the template of the schedule would remove objects.
+    tenant.delete_backup(oldest).await?;
+    let key = taken[0]["key"].as_str().context("a key")?;
+    ensure!(bucket.join(key).is_file() && bucket.join(format!("{key}.json")).is_file(), "the object is gone");
     Ok(())
 }
 

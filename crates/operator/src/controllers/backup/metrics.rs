@@ -48,7 +48,8 @@ impl Collector for Counts {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let (mut running, mut waiting) = (0, 0);
         for backup in self.0.all() {
-            let Some(status) = backup.0.as_ref().ok().and_then(|backup| backup.status.as_ref()) else {
+            let taken = backup.0.as_ref().ok().filter(|backup| backup.spec.existing.is_none());
+            let Some(status) = taken.and_then(|backup| backup.status.as_ref()) else {
                 continue;
             };
             if status.phase == Some(BackupPhase::Running) {

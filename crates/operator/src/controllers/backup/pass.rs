@@ -96,7 +96,9 @@ impl BackupWorker {
             let patch = status_patch(backup.status.as_ref(), &decision.status);
             match writer.patch_status(Step::E2, backup, patch).await {
                 Ok(written) => {
-                    self.controller.durations.see(backup.status.as_ref(), &decision.status, now);
+                    if backup.spec.existing.is_none() {
+                        self.controller.durations.see(backup.status.as_ref(), &decision.status, now);
+                    }
                     seen = written;
                 }
                 Err(error) => {
@@ -127,7 +129,8 @@ impl BackupWorker {
         let cluster = self.cluster(backup);
         let cluster = cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok());
         let is_going = backup.metadata.deletion_timestamp.is_some();
-        let others: Vec<_> = if is_in_queue(backup) || is_going {
+        let is_existing = backup.spec.existing.is_some();
+        let others: Vec<_> = if is_in_queue(backup) || is_existing || is_going {
             backups.in_namespace(&self.root.namespace)
         } else {
             Vec::new()
@@ -137,6 +140,8 @@ impl BackupWorker {
         let (waits_for, failed_removals, all_go) = if is_going {
             let queue = orders::removals(backup, others, now);
             (queue.waits_for, queue.failed, queue.all_go)
+        } else if is_existing {
+            (orders::inspects_before(backup, others, now).map(ResourceExt::name_any), 0, false)
         } else {
             (orders::blocker(backup, others, now).map(ResourceExt::name_any), 0, false)
         };
@@ -219,6 +224,12 @@ impl BackupWorker {
                 let attempt = decision.status.attempts;
                 let made =
                     job::backup(backup, order, tls_secret.as_deref(), attempt, *seconds, cluster, defaults);
+                jobs.create(Step::E3, &made).await.map_err(Undone::Job)?;
+            }
+            Act::Inspect { order, seconds } => {
+                self.is_current(backup).await?;
+                let attempt = decision.status.attempts;
+                let made = job::inspect(backup, order, attempt, *seconds, cluster, defaults);
                 jobs.create(Step::E3, &made).await.map_err(Undone::Job)?;
             }
             Act::Remove => {

@@ -31,6 +31,9 @@ const TEST_SECONDS: i64 = 3600;
 /// How long a look into the store may take, with the start of its Pod: what it sees is counted from the creation of its Job.
 const LOOK_SECONDS: i64 = 300;
 
+/// How long a list of the store may take: a bucket may have half a million objects.
+const LIST_SECONDS: i64 = 3600;
+
 /// Works on one EtcdBackupSchedule.
 pub(crate) struct ScheduleWorker {
     controller: ScheduleController,
@@ -75,11 +78,18 @@ impl ScheduleWorker {
             .filter_map(|backup| backup.0.as_ref().ok())
             .filter(|backup| is_of(backup, schedule))
             .collect();
+        let others = if schedule::is_listing(schedule) {
+            self.controller.all_backups.in_namespace(&self.root.namespace)
+        } else {
+            Vec::new()
+        };
+        let others: Vec<&EtcdBackup> = others.iter().filter_map(|backup| backup.0.as_ref().ok()).collect();
         let (jobs, pods) = (self.jobs(schedule), self.pods());
         let jobs = outcomes(&self.controller.runtime, &mut self.words, &jobs, &pods, now).await;
         let decision = decide(Seen {
             schedule,
             backups: &backups,
+            others: &others,
             jobs: &jobs,
             clock: self.controller.runtime.api_clock.difference(),
             now,
@@ -114,6 +124,20 @@ impl ScheduleWorker {
                 Err(error) => return Err(error),
             }
         }
+        if !decision.records.is_empty() {
+            is_current(&schedules, schedule).await?;
+        }
+        for record in &decision.records {
+            match children.create(Step::Y8, record).await {
+                // Created before a crash or by an earlier order, and by whom ever: it is left as it is.
+                Ok(_) | Err(WriteError::Exists) => {}
+                Err(WriteError::Invalid(text) | WriteError::Forbidden(text)) => {
+                    let what = format!("EtcdBackup {}", record.name_any());
+                    return self.list_refused(schedule, &what, &text).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
         for sighting in &decision.sightings {
             record(&children, backups, sighting).await?;
         }
@@ -140,7 +164,8 @@ impl ScheduleWorker {
                     Err(WriteError::Invalid(text) | WriteError::Forbidden(text)) => {
                         let now = runtime.clock.now();
                         let mut status = decision.status.clone();
-                        let refused = Seen { schedule: &seen, backups, jobs: &[], clock: None, now };
+                        let refused =
+                            Seen { schedule: &seen, backups, others: &[], jobs: &[], clock: None, now };
                         let why = schedule::refused(refused, &mut status, &text);
                         schedules
                             .patch_status(Step::Y3, &seen, status_patch(seen.status.as_ref(), &status))
@@ -172,6 +197,19 @@ impl ScheduleWorker {
                     Err(error) => Err(error),
                 }
             }
+            NextAct::List { attempt, order } => {
+                is_current(&schedules, &seen).await?;
+                let cluster = self.cluster(schedule);
+                let cluster = cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok());
+                let made = job::list(&seen, order, *attempt, LIST_SECONDS, cluster, &controller.defaults);
+                match jobs.create(Step::Y9, &made).await {
+                    Ok(_) | Err(WriteError::Exists) => Ok(Outcome::Waiting),
+                    Err(WriteError::Invalid(text) | WriteError::Forbidden(text)) => {
+                        self.list_refused(&seen, "the Job", &text).await
+                    }
+                    Err(error) => Err(error),
+                }
+            }
             NextAct::DeleteJob(name) => {
                 let job =
                     self.jobs(schedule).into_iter().find(|job| job.metadata.name.as_ref() == Some(name));
@@ -184,6 +222,21 @@ impl ScheduleWorker {
             NextAct::Wait(_) => Ok(Outcome::Idle),
             NextAct::Edit => Ok(Outcome::UserMustEdit),
         }
+    }
+
+    /// The API server refuses what a list of the store asks for. The try is repeated, and its page with it.
+    async fn list_refused(
+        &self,
+        schedule: &EtcdBackupSchedule,
+        what: &str,
+        text: &str,
+    ) -> Result<Outcome, WriteError> {
+        let runtime = &self.controller.runtime;
+        let schedules = Writer::<EtcdBackupSchedule>::new(runtime, &self.root.namespace);
+        let mut status = schedule.status.clone().unwrap_or_default();
+        schedule::catalog_refused(&mut status, what, text, runtime.clock.now());
+        schedules.patch_status(Step::Y3, schedule, status_patch(schedule.status.as_ref(), &status)).await?;
+        Ok(Outcome::Waiting)
     }
 
     /// Deletes what no rule keeps, if the gate permits it by what the API server has of the schedule and of the one that stays: both are read
@@ -240,7 +293,7 @@ impl ScheduleWorker {
             (WriteError::Invalid(text) | WriteError::Forbidden(text), _) if decision.first.is_some() => {
                 let text = format!("the API server refuses the EtcdBackup: {text}");
                 let why = Explanation::new(Reason::TemplateRefused, text);
-                let seen = Seen { schedule, backups: &[], jobs: &[], clock: None, now };
+                let seen = Seen { schedule, backups: &[], others: &[], jobs: &[], clock: None, now };
                 let mut status = schedule.status.clone().unwrap_or_default();
                 schedule::not_ready(seen, &mut status, &why);
                 if schedule.status.as_ref() != Some(&status) {

@@ -1,5 +1,6 @@
 //! The backup of the data that are given up: when it is ordered, to where, and how an order does without.
 
+use quorate_api::backup::ExistingObject;
 use quorate_api::restore::EtcdRestoreStatus;
 use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore};
 use quorate_model::Instant;
@@ -129,8 +130,11 @@ fn o05_a_backup_that_was_not_ordered_like_this_or_is_of_other_data_does_not_coun
     of_another.metadata.annotations = None;
     let mut of_one = whole();
     of_one.spec.without_quorum = true;
+    // It stands for what a bucket has, with a manifest that whoever writes there may write.
+    let mut of_before = whole();
+    of_before.spec.existing = Some(ExistingObject { key: "k".to_owned(), sha256: SHA256.to_owned() });
     let of_new = stored(&ordered(&asked), complete("b2", "2027-01-15T08:00:00Z"));
-    for bad in [earlier, elsewhere, of_another, of_one, of_new] {
+    for bad in [earlier, elsewhere, of_another, of_one, of_before, of_new] {
         assert!(!is_taken(&bad), "{bad:?}");
         let (reason, text) = pending(&decided(&order, &of, &[&bad], NOW).status);
         assert_eq!(reason, "RestoreBackupFailed");
@@ -239,6 +243,24 @@ fn o05_a_snapshot_that_is_encrypted_leads_to_no_backup_that_is_not() {
     assert_eq!(spec.encryption, named.spec.encryption);
     assert_eq!(spec.destination, named.spec.destination);
     assert_eq!(spec.job_template.unwrap().service_account_name.as_deref(), Some("backups"));
+    // One that stands for an object of before does not: the object says only that it is encrypted.
+    let mut of_before = named.clone();
+    of_before.spec.encryption = None;
+    of_before.spec.existing = Some(ExistingObject { key: "k".to_owned(), sha256: SHA256.to_owned() });
+    let decided = |restore: &EtcdRestore, of_before: &EtcdBackup| {
+        decide(Seen { restore, backup: Some(of_before), backups: &[of_before], ..seen })
+    };
+    let (_, text) = pending(&decided(&by_name, &of_before).status);
+    assert!(text.contains("EtcdBackup nightly, which stands for an object"), "{text}");
+    let mut without = by_name.clone();
+    without.spec.snapshot.identities_secret = None;
+    let of_result = |encrypted: bool| {
+        let mut one = of_before.clone();
+        one.status.as_mut().unwrap().result.as_mut().unwrap().encrypted = encrypted;
+        one
+    };
+    assert_eq!(decided(&without, &of_result(true)).then, NextAct::Wait);
+    assert_eq!(ordered(&decided(&without, &of_result(false))).spec.encryption, None);
 }
 
 #[test]

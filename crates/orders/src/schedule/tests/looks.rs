@@ -7,7 +7,7 @@ use super::*;
 /// What is next, with nothing but what the backups have recorded themselves.
 fn plain(schedule: &EtcdBackupSchedule, backups: &[EtcdBackup], now: &str) -> Decision {
     let seen: Vec<&EtcdBackup> = backups.iter().collect();
-    decide(Seen { schedule, backups: &seen, jobs: &[], clock: None, now: at(now) })
+    decide(Seen { schedule, backups: &seen, others: &[], jobs: &[], clock: None, now: at(now) })
 }
 
 fn looks_for(decision: &Decision) -> Option<Vec<String>> {
@@ -60,9 +60,11 @@ fn o15_nothing_is_looked_for_by_a_clock_that_differs() {
     let (schedule, backup) = of_a_node("2026-11-01T06:00:30Z");
     let clock = Some(ClockDifference::Ahead(Span::seconds(90)));
     let now = at("2026-11-03T05:00:00Z");
-    let differs = decide(Seen { schedule: &schedule, backups: &[&backup], jobs: &[], clock, now });
+    let differs =
+        decide(Seen { schedule: &schedule, backups: &[&backup], others: &[], jobs: &[], clock, now });
     assert_eq!((looks_for(&differs), differs.status.look), (None, None));
-    let agrees = decide(Seen { schedule: &schedule, backups: &[&backup], jobs: &[], clock: None, now });
+    let agrees =
+        decide(Seen { schedule: &schedule, backups: &[&backup], others: &[], jobs: &[], clock: None, now });
     assert!(agrees.status.look.is_some());
 }
 
@@ -85,7 +87,14 @@ fn o12_a_backup_on_order_waits_while_the_clocks_differ() {
     ordered.metadata.annotations =
         Some([("operator.etcd.io/backup-now".to_owned(), "please".to_owned())].into_iter().collect());
     let by = |clock| {
-        decide(Seen { schedule: &ordered, backups: &[], jobs: &[], clock, now: at("2026-11-01T06:10:00Z") })
+        decide(Seen {
+            schedule: &ordered,
+            backups: &[],
+            others: &[],
+            jobs: &[],
+            clock,
+            now: at("2026-11-01T06:10:00Z"),
+        })
     };
     let waits = by(Some(ClockDifference::Ahead(Span::seconds(90))));
     assert!(waits.first.is_none() && waits.status.orders.is_empty() && waits.events.is_empty());
@@ -114,7 +123,8 @@ fn after(
     for outcome in outcomes {
         let jobs = [(&job, outcome.clone())];
         let now = at("2026-11-02T05:02:00Z");
-        let next = decide(Seen { schedule: &recorded, backups: &seen, jobs: &jobs, clock: None, now });
+        let next =
+            decide(Seen { schedule: &recorded, backups: &seen, others: &[], jobs: &jobs, clock: None, now });
         recorded.status = Some(next.status.clone());
         last = Some(next);
     }

@@ -134,9 +134,14 @@ impl Tenant {
 
     /// `kubectl apply` of an EtcdBackupSchedule.
     pub async fn create_schedule(&self, name: &str, spec: &Value) -> Result<()> {
+        self.create_schedule_with(name, spec, &json!({})).await
+    }
+
+    /// The same of one with these annotations.
+    pub async fn create_schedule_with(&self, name: &str, spec: &Value, annotations: &Value) -> Result<()> {
         let schedule = json!({
             "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdBackupSchedule",
-            "metadata": {"name": name}, "spec": spec,
+            "metadata": {"name": name, "annotations": annotations}, "spec": spec,
         });
         self.schedules().create(&PostParams::default(), &serde_json::from_value(schedule)?).await?;
         Ok(())

@@ -1,0 +1,128 @@
+//! Whether one object is in the store as an EtcdBackup describes it that did not write it. Nothing is downloaded: a restore compares all of it.
+
+use quorate_api::job::{Failure, FailureKind, InspectOrder, Manifest};
+
+use crate::find::broken;
+use crate::{Context, Result, Store, manifest};
+
+/// The most bytes of a manifest that an answer has room for. One that the operator wrote has a third of it.
+const ROOM: usize = 3500;
+
+/// Looks for it. The answer is its manifest, without all recipients but one.
+pub async fn inspect(order: &InspectOrder, context: &Context) -> Result<Manifest> {
+    let store = Store::open(&order.destination, &context.places)?;
+    context.unless_stopped(see(&store, order)).await
+}
+
+async fn see(store: &Store, order: &InspectOrder) -> Result<Manifest> {
+    let key = &order.key;
+    let url = store.url(key);
+    let Some(mut found) = manifest::read(store, key).await? else {
+        store.confirm_missing(&manifest::key_of(key)).await?;
+        let message = format!(
+            "{url} has no manifest beside it, so it is no backup, or it is gone. Check key and destination"
+        );
+        return Err(Failure::new(FailureKind::NotInStore, message));
+    };
+    found.recipients.truncate(1);
+    let mismatch = |what: String| Failure::new(FailureKind::Mismatch, what);
+    if found.stored_sha256 != order.sha256 {
+        let by_manifest: String = found.stored_sha256.chars().take(64).collect();
+        return Err(mismatch(format!(
+            "{url} has SHA-256 {by_manifest} by its manifest, and not {}: another backup is there",
+            order.sha256
+        )));
+    }
+    if found.origin.cluster.as_ref() != Some(&order.cluster) {
+        let of = found.origin.cluster.as_deref().unwrap_or("no EtcdCluster");
+        let of: String = of.chars().take(63).collect();
+        return Err(mismatch(format!(
+            "{url} is of {of} by its manifest, and source.cluster is {}",
+            order.cluster
+        )));
+    }
+    if manifest::to_bytes(&found).len() > ROOM {
+        return Err(mismatch(format!("the manifest of {url} is longer than one that an operator writes")));
+    }
+    match broken(store, &found).await? {
+        None => Ok(found),
+        Some(why) => Err(Failure::new(FailureKind::NotInStore, why)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use quorate_api::Destination;
+    use quorate_api::destination::Pvc;
+    use quorate_api::job::Origin;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::Places;
+    use crate::manifest::{FORMAT, key_of, to_bytes};
+
+    const KEY: &str = "tenant/demo/a.db";
+
+    fn written(root: &Path, change: impl FnOnce(&mut Manifest)) {
+        let mut manifest = Manifest {
+            format: FORMAT,
+            origin: Origin { cluster: Some("demo".to_owned()), ..Origin::default() },
+            key: KEY.to_owned(),
+            stored_bytes: 4,
+            stored_sha256: "5".repeat(64),
+            revision: 70,
+            cluster_id: "a1".to_owned(),
+            recipients: vec!["age1x".to_owned(); 200],
+            ..Manifest::default()
+        };
+        change(&mut manifest);
+        fs::create_dir_all(root.join("tenant/demo")).unwrap();
+        fs::write(root.join(KEY), b"data").unwrap();
+        fs::write(root.join(key_of(KEY)), to_bytes(&manifest)).unwrap();
+    }
+
+    async fn inspect_in(root: &Path) -> Result<Manifest> {
+        let order = InspectOrder {
+            destination: Destination { pvc: Some(Pvc::default()), ..Destination::default() },
+            key: KEY.to_owned(),
+            sha256: "5".repeat(64),
+            cluster: "demo".to_owned(),
+        };
+        let places = Places { pvc: root.to_owned(), ..Places::default() };
+        inspect(&order, &Context { places, stop: CancellationToken::new(), log: |_| {} }).await
+    }
+
+    #[tokio::test]
+    async fn o02_an_object_of_before_is_what_its_manifest_says_or_it_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        written(root, |_| {});
+        let found = inspect_in(root).await.unwrap();
+        assert_eq!((found.revision, found.cluster_id.as_str(), found.recipients.len()), (70, "a1", 1));
+        let refused = async |kind: FailureKind, words: &str| {
+            let failure = inspect_in(root).await.unwrap_err();
+            assert_eq!(failure.kind, kind, "{}", failure.message);
+            assert!(failure.message.contains(words), "{words}: {}", failure.message);
+        };
+        written(root, |manifest| manifest.stored_sha256 = "6".repeat(64));
+        refused(FailureKind::Mismatch, "another backup is there").await;
+        written(root, |manifest| manifest.origin.cluster = Some("else".to_owned()));
+        refused(FailureKind::Mismatch, "source.cluster is demo").await;
+        written(root, |manifest| manifest.key = "tenant/demo/b.db".to_owned());
+        refused(FailureKind::Mismatch, "moved or exchanged").await;
+        written(root, |manifest| manifest.etcd_version = "3".repeat(9000));
+        refused(FailureKind::Mismatch, "longer than one").await;
+        written(root, |manifest| manifest.stored_bytes = 5);
+        refused(FailureKind::NotInStore, "is damaged").await;
+        written(root, |_| {});
+        fs::remove_file(root.join(KEY)).unwrap();
+        refused(FailureKind::NotInStore, "is gone").await;
+        fs::remove_file(root.join(key_of(KEY))).unwrap();
+        refused(FailureKind::NotInStore, "no manifest").await;
+        fs::write(root.join(key_of(KEY)), "pay first").unwrap();
+        refused(FailureKind::NotOurs, "not the manifest").await;
+    }
+}
