@@ -13,6 +13,7 @@ use crate::certificate::PEER_NAME;
 use crate::flags;
 use crate::metadata;
 use crate::pod;
+use crate::network_policy;
 use crate::template::Template;
 
 /// The default image of the agent. It is part of the operator's program; this is the image of the same release,
@@ -39,6 +40,17 @@ pub struct Defaults {
 }
 
 /// How the agent's program comes into a Pod.
+    /// The operator's own Pods, which a NetworkPolicy lets in; `None`: it runs elsewhere, or in the network of a node.
+    pub operator_pods: Option<OperatorPods>,
+}
+
+/// Where the operator's own Pods are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperatorPods {
+    /// Their namespace.
+    pub namespace: String,
+    /// Labels that all of them have, of any release.
+    pub labels: BTreeMap<String, String>,
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AgentDelivery {
     /// By an init container, which copies it. Works everywhere.
@@ -104,6 +116,7 @@ impl Default for Defaults {
     }
 }
 
+            operator_pods: None,
 /// The Target of a spec.
 pub fn resolve(cluster: &EtcdCluster, defaults: &Defaults) -> Result<Target, Invalid> {
     resolve_with(cluster, defaults, Existing::default())
@@ -156,6 +169,7 @@ pub(crate) fn resolve_with(
     grace_is_enough(&pod_spec, &flags)?;
     let template = Template {
         image: image(cluster, defaults, version),
+    network_policy::check(cluster, defaults)?;
         image_pull_policy: spec.image_pull_policy.map(|policy| policy.as_str().to_owned()),
         image_pull_secrets: spec.image_pull_secrets.iter().map(|secret| secret.name.clone()).collect(),
         flags,

@@ -9,6 +9,7 @@ mod in_place;
 mod jobs;
 mod messages;
 mod metadata;
+mod network_policy;
 mod newer;
 mod objects;
 mod observe;

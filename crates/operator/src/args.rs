@@ -1,5 +1,6 @@
 //! The command line of `quorate operator`. Each flag may also be given by environment.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -80,6 +81,12 @@ pub struct OperatorArgs {
     pub log_format: LogFormat,
 
     /// For tests: abort at this point, such as `before:B4#1`.
+    /// Labels of the operator's own Pods, comma-separated, by which the NetworkPolicies of clusters let it in. Empty: it runs in the
+    /// network of its node, where no label finds it.
+    #[arg(long, env = "QUORATE_OWN_POD_LABELS", value_name = "KEY=VALUE", value_parser = labels,
+        default_value = "app.kubernetes.io/component=operator")]
+    pub own_pod_labels: Labels,
+
     #[arg(long, env = "QUORATE_CRASH_AT", value_name = "POINT", hide = true)]
     pub crash_at: Option<CrashPoint>,
 }
@@ -89,6 +96,10 @@ pub struct OperatorArgs {
 pub enum Delivery {
     /// By an image volume where that works.
     #[default]
+/// Labels by key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Labels(pub BTreeMap<String, String>);
+
     Auto,
     /// By an image volume.
     ImageVolume,
@@ -185,6 +196,18 @@ impl std::str::FromStr for Bind {
 fn workers(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| (1..=1024).contains(number));
     number.ok_or_else(|| "expected a number from 1 to 1024".to_owned())
+}
+
+fn labels(text: &str) -> Result<Labels, String> {
+    let is_word = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
+    let pair = |text: &str| {
+        let (key, value) = text.split_once('=').unwrap_or_default();
+        let is_pair = !key.is_empty() && is_word(key) && is_word(value) && !value.contains('/');
+        let error = format!("{text:?} is no label such as app.kubernetes.io/component=operator");
+        if is_pair { Ok((key.to_owned(), value.to_owned())) } else { Err(error) }
+    };
+    let pairs = text.split(',').filter(|pair| !pair.is_empty()).map(pair);
+    pairs.collect::<Result<_, _>>().map(Labels)
 }
 
 /// Kubernetes refuses other names, Pod by Pod.

@@ -13,6 +13,7 @@ mod faults;
 mod figures;
 mod leader;
 mod life;
+mod network_policy;
 mod outdated;
 mod own_namespace;
 mod refused;
