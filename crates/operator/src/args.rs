@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use quorate_manifests::{AgentDelivery, IpFamily};
+use quorate_manifests::{AgentDelivery, ImagePrefix, IpFamily};
 use quorate_planner::fleet::Limit;
 
 use crate::runtime::crash::CrashPoint;
@@ -22,6 +22,11 @@ pub struct OperatorArgs {
     #[arg(long, env = "QUORATE_IMAGE_REGISTRY", value_name = "REPOSITORY",
         default_value = quorate_api::cluster::DEFAULT_IMAGE_REGISTRY)]
     pub image_registry: String,
+
+    /// The registries and repositories of the images that EtcdClusters may name (spec.image, spec.imageRegistry), comma-separated, such as
+    /// registry.example.org/etcd, with all that is below them. --image-registry need not be among them. Default: any image.
+    #[arg(long, env = "QUORATE_ALLOWED_IMAGE_REGISTRIES", value_name = "REGISTRY", value_delimiter = ',')]
+    pub allowed_image_registries: Vec<ImagePrefix>,
 
     /// The image of the agent in member Pods.
     #[arg(long, env = "QUORATE_AGENT_IMAGE", value_name = "IMAGE",
@@ -76,30 +81,30 @@ pub struct OperatorArgs {
     #[arg(long, env = "QUORATE_MAX_BACKUPS_RUNNING", value_name = "N", default_value_t = 0)]
     pub max_backups_running: usize,
 
-    /// The format of the logs.
-    #[arg(long, env = "QUORATE_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value_t)]
-    pub log_format: LogFormat,
-
-    /// For tests: abort at this point, such as `before:B4#1`.
     /// Labels of the operator's own Pods, comma-separated, by which the NetworkPolicies of clusters let it in. Empty: it runs in the
     /// network of its node, where no label finds it.
     #[arg(long, env = "QUORATE_OWN_POD_LABELS", value_name = "KEY=VALUE", value_parser = labels,
         default_value = "app.kubernetes.io/component=operator")]
     pub own_pod_labels: Labels,
 
+    /// The format of the logs.
+    #[arg(long, env = "QUORATE_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value_t)]
+    pub log_format: LogFormat,
+
+    /// For tests: abort at this point, such as `before:B4#1`.
     #[arg(long, env = "QUORATE_CRASH_AT", value_name = "POINT", hide = true)]
     pub crash_at: Option<CrashPoint>,
 }
+
+/// Labels by key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Labels(pub BTreeMap<String, String>);
 
 /// How the agent's program comes into Pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Delivery {
     /// By an image volume where that works.
     #[default]
-/// Labels by key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Labels(pub BTreeMap<String, String>);
-
     Auto,
     /// By an image volume.
     ImageVolume,
@@ -193,11 +198,6 @@ impl std::str::FromStr for Bind {
     }
 }
 
-fn workers(text: &str) -> Result<usize, String> {
-    let number = text.parse().ok().filter(|number| (1..=1024).contains(number));
-    number.ok_or_else(|| "expected a number from 1 to 1024".to_owned())
-}
-
 fn labels(text: &str) -> Result<Labels, String> {
     let is_word = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
     let pair = |text: &str| {
@@ -208,6 +208,11 @@ fn labels(text: &str) -> Result<Labels, String> {
     };
     let pairs = text.split(',').filter(|pair| !pair.is_empty()).map(pair);
     pairs.collect::<Result<_, _>>().map(Labels)
+}
+
+fn workers(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=1024).contains(number));
+    number.ok_or_else(|| "expected a number from 1 to 1024".to_owned())
 }
 
 /// Kubernetes refuses other names, Pod by Pod.
@@ -283,9 +288,20 @@ mod tests {
         let defaults = Program::parse_from(["operator"]).args;
         assert_eq!(defaults.metrics_bind_address, Bind::At("[::]:8080".parse().unwrap()));
         assert_eq!(defaults.default_priority_class, "system-cluster-critical");
+        let label = ("app.kubernetes.io/component".to_owned(), "operator".to_owned());
+        assert_eq!(defaults.own_pod_labels.0, [label].into());
+        assert!(Program::parse_from(["operator", "--own-pod-labels="]).args.own_pod_labels.0.is_empty());
+        assert!(defaults.allowed_image_registries.is_empty());
         for bad in [
             "--default-priority-class=High!",
             "--workers=0",
+            "--own-pod-labels=a",
+            "--own-pod-labels==b",
+            "--own-pod-labels=a=b c",
+            // An empty list would admit every image.
+            "--allowed-image-registries=",
+            "--allowed-image-registries=a.example.org,",
+            "--allowed-image-registries=*.example.org",
             "--namespaces=",
             "--namespaces=Team_A",
             "--namespaces=a,-b",

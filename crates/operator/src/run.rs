@@ -9,7 +9,7 @@ use futures::future::join_all;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use prometheus_client::registry::Registry;
 use quorate_etcd::Transport;
-use quorate_manifests::{AgentDelivery, Defaults, OperatorPods};
+use quorate_manifests::{AgentDelivery, AllowedImages, Defaults, OperatorPods};
 use quorate_planner::fleet::Limit;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -244,12 +244,13 @@ impl From<OperatorArgs> for Options {
         Self {
             defaults: Defaults {
                 image_registry: args.image_registry,
+                allowed_images: AllowedImages::new(args.allowed_image_registries),
                 agent_image: args.agent_image,
                 agent_delivery: args.agent_delivery.resolve(None),
                 ip_family: args.ip_family.resolve(std::env::var("KUBERNETES_SERVICE_HOST").ok().as_deref()),
                 priority_class: Some(args.default_priority_class).filter(|class| !class.is_empty()),
-            },
                 operator_pods: None,
+            },
             metrics: address(args.metrics_bind_address),
             health: address(args.health_probe_bind_address),
             leader_elect: args.leader_elect,
