@@ -17,6 +17,7 @@ mod network_policy;
 mod outdated;
 mod own_namespace;
 mod refused;
+mod secrecy;
 mod shell;
 mod watches;
 mod waves;
