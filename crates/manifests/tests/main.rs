@@ -21,6 +21,7 @@ mod record;
 mod request;
 mod restore;
 mod restored;
+mod rubbish;
 mod status;
 mod target;
 mod trust;

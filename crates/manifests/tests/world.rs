@@ -26,6 +26,7 @@ use serde_json::{Value, json};
 
 pub const BEGIN: Instant = Instant(1_790_000_000_000);
 
+#[derive(Clone)]
 pub struct World {
     pub objects: BTreeMap<(Kind, String), Value>,
     pub members: Vec<Listed>,
