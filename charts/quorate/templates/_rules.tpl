@@ -1,5 +1,5 @@
 {{/* What the operator may do where it works. Each verb is there for a call that it makes; it deletes nothing but Pods,
-volumes, Secrets of clusters, its PodDisruptionBudgets, its Jobs and the EtcdBackups of its schedules, and changes no node, no storage class and nothing of RBAC. "get" reads one object again when a write of it was
+volumes, Secrets of clusters, its PodDisruptionBudgets and NetworkPolicies, its Jobs and the EtcdBackups of its schedules, and changes no node, no storage class and nothing of RBAC. "get" reads one object again when a write of it was
 refused; "list" and "watch" are how it sees. */}}
 {{- define "quorate.rules" -}}
 # The desired state. Patched for the finalizer: Pods are stopped before the object is deleted.
@@ -62,6 +62,10 @@ refused; "list" and "watch" are how it sees. */}}
 # How many voters an eviction must leave. Deleted where spec.disruption wants no budget.
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
+  verbs: [get, list, watch, create, patch, delete]
+# Who reaches members by the network. Deleted where spec.networkPolicy wants no policy.
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
   verbs: [get, list, watch, create, patch, delete]
 # Events on the EtcdCluster; their count is patched when they happen again. Those of a Job without a Pod are listed: nothing else has the
 # words of the quota or the policy that refuses the Pod.

@@ -14,6 +14,8 @@ mod data;
 mod identity;
 mod report;
 pub(crate) mod restored;
+#[cfg(test)]
+mod rubbish;
 mod stored;
 pub(crate) mod volume;
 mod wal;

@@ -15,6 +15,7 @@ mod backup_before;
 mod disruption;
 mod maintenance;
 mod metadata;
+mod network_policy;
 mod options;
 mod placement;
 mod pod;
@@ -31,6 +32,7 @@ pub use backup_before::{
 pub use disruption::{DisruptionSpec, PodDisruptionBudgetPolicy};
 pub use maintenance::{DefragSpec, MaintenanceSpec};
 pub use metadata::ExtraMetadata;
+pub use network_policy::NetworkPolicySpec;
 pub use options::{AutoCompactionMode, EtcdOptions};
 pub use placement::{OneMemberPerNode, PlacementSpec, Zones};
 pub use pod::{PodMetadata, PodSpec, PodTemplate, Resources};
@@ -167,6 +169,10 @@ pub struct EtcdClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<ServiceSpec>,
 
+    /// Who reaches the members by the network. Absent: no NetworkPolicy is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_policy: Option<NetworkPolicySpec>,
+
     /// A field that newer versions of the etcd-io operator propose. Refused: every member serves its metrics on port 2381.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "metrics_of_upstream")]
@@ -184,7 +190,7 @@ pub struct EtcdClusterSpec {
     pub etcd: Option<EtcdOptions>,
 
     /// Labels and annotations of every object that the operator creates for this cluster: Pods, PersistentVolumeClaims, Services, Secrets,
-    /// the PodDisruptionBudget, and Jobs. A value in podTemplate, storageSpec or a jobTemplate comes before one of the same key here. An edit
+    /// the PodDisruptionBudget, the NetworkPolicy, and Jobs. A value in podTemplate, storageSpec or a jobTemplate comes before one of the same key here. An edit
     /// restarts the members, one after another, because their Pods are created again with it; the other objects are patched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub common_metadata: Option<ExtraMetadata>,

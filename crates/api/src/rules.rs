@@ -3,6 +3,7 @@
 //! Lengths and counts are bounded everywhere: Kubernetes estimates the cost of a CEL rule from them, and refuses a
 //! definition whose rules could become too dear.
 
+use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
 use kube_core::Rule;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
@@ -359,6 +360,16 @@ fn bound(schema: &mut Value) {
     if let Some(Value::Object(properties)) = fields.get_mut("properties") {
         properties.values_mut().for_each(bound);
     }
+}
+
+/// Sources of connections, in the shape that a NetworkPolicy has them.
+pub(crate) fn network_peers(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = bounded::<Vec<NetworkPolicyPeer>>(generator).to_value();
+    schema["items"]["x-kubernetes-validations"] = json!([rule(
+        "has(self.ipBlock) != (has(self.podSelector) || has(self.namespaceSelector))",
+        "each source is podSelector, namespaceSelector or both of them, or ipBlock alone",
+    )]);
+    schema.try_into().expect("a schema with rules is a schema")
 }
 
 /// A field of a spec as status records it. Its fields are described, and checked, where they are written.

@@ -376,18 +376,24 @@ fn pod_spec(cluster: Option<&EtcdCluster>) -> Option<&PodSpec> {
     cluster?.spec.pod_template.as_ref()?.spec.as_ref()
 }
 
-/// The image of the etcd that a backup is of: that of its cluster where the versions are the same.
+/// The image of the etcd that a backup is of: that of its cluster where the versions are the same. One that objects may not name, which the
+/// cluster is refused for, is not taken from there.
 pub fn etcd_image(cluster: Option<&EtcdCluster>, version: &str, defaults: &Defaults) -> String {
     let version = version.trim_start_matches('v');
     let spec = cluster.map(|cluster| &cluster.spec);
     let same = spec.filter(|spec| spec.version.trim_start_matches('v') == version);
-    if let Some(image) = same.and_then(|spec| spec.image.clone()) {
+    let admits = |image: &String| defaults.allowed_images.admits(image);
+    if let Some(image) = same.and_then(|spec| spec.image.clone()).filter(admits) {
         return image;
     }
-    let registry = spec.and_then(|spec| spec.image_registry.as_deref());
+    let named =
+        spec.and_then(|spec| spec.image_registry.as_ref()).map(|registry| format!("{registry}:v{version}"));
+    if let Some(image) = named.filter(admits) {
+        return image;
+    }
     let default =
         if defaults.image_registry.is_empty() { DEFAULT_IMAGE_REGISTRY } else { &defaults.image_registry };
-    format!("{}:v{version}", registry.unwrap_or(default))
+    format!("{default}:v{version}")
 }
 
 /// The spec of a Pod that carries out an order against a store.

@@ -1,6 +1,7 @@
 //! The kinds of objects of a cluster, and their API paths.
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube_core::Resource;
 use quorate_api::EtcdCluster;
@@ -20,6 +21,8 @@ pub enum Kind {
     Budget,
     /// A Secret with certificates.
     Secret,
+    /// The policy of the network.
+    NetworkPolicy,
 }
 
 impl Kind {
@@ -32,6 +35,7 @@ impl Kind {
             Self::Service => "Service",
             Self::Budget => "PodDisruptionBudget",
             Self::Secret => "Secret",
+            Self::NetworkPolicy => "NetworkPolicy",
         }
     }
 
@@ -45,6 +49,7 @@ impl Kind {
             Self::Service => Service::url_path(&(), namespace),
             Self::Budget => PodDisruptionBudget::url_path(&(), namespace),
             Self::Secret => Secret::url_path(&(), namespace),
+            Self::NetworkPolicy => NetworkPolicy::url_path(&(), namespace),
         }
     }
 

@@ -3,7 +3,7 @@
 //!
 //! From Kubernetes: [`target`] (spec to Target), [`record`] (status to Record), [`observe`] (objects to Snapshot).
 //! To Kubernetes: [`mod@request`] (Effect to the request that carries it out), made of [`pod`], [`volume`], [`service`],
-//! [`budget`], [`certificate`] and [`restore`]; [`backup`] and [`job`], what Jobs are ordered to do and the Jobs themselves;
+//! [`budget`], [`network_policy`], [`certificate`] and [`restore`]; [`backup`] and [`job`], what Jobs are ordered to do and the Jobs themselves;
 //! [`backup_before`], the EtcdBackup that the operator takes by itself; [`latest`], the newest one of a store; and
 //! [`mod@status`] (Snapshot and Plan to what people read).
 
@@ -16,11 +16,13 @@ pub mod certificate;
 pub mod connection;
 mod diff;
 pub mod flags;
+mod images;
 pub mod job;
 pub mod kind;
 pub mod labels;
 pub mod latest;
 mod metadata;
+pub mod network_policy;
 pub mod observe;
 pub mod pod;
 mod quorum_recovery;
@@ -35,6 +37,7 @@ pub mod template;
 pub mod trouble;
 pub mod volume;
 
+pub use images::{AllowedImages, ImagePrefix, NoImagePrefix};
 pub use kind::Kind;
 pub use observe::{ClusterObjects, NameConflict, Observation, snapshot};
 pub use request::{Act, Context, Request, Write, merge_patch, request};
@@ -43,5 +46,6 @@ pub use status::{
     BackupHealth, EventText, Situation, Weight, events, explain, invalid_status, status, weight,
 };
 pub use target::{
-    AgentDelivery, DEFAULT_AGENT_IMAGE, DEFAULT_PRIORITY_CLASS, Defaults, Invalid, IpFamily, resolve,
+    AgentDelivery, DEFAULT_AGENT_IMAGE, DEFAULT_PRIORITY_CLASS, Defaults, Invalid, IpFamily, OperatorPods,
+    resolve,
 };

@@ -181,6 +181,7 @@ fn desired(cluster: &EtcdCluster, at: &ClusterRef, object: &ManagedObject) -> De
         }
         ManagedObject::Pod(_)
         | ManagedObject::DisruptionBudget
+        | ManagedObject::NetworkPolicy
         | ManagedObject::Connection
         | ManagedObject::PeerService => (None, false),
     };
@@ -303,6 +304,11 @@ fn own<'a>(
             own.push((ManagedObject::DisruptionBudget, meta));
         }
     }
+    for meta in seen.network_policies.iter().map(|policy| policy.meta()) {
+        if is_owned_by(meta, uid) && meta.name.as_ref() == Some(&at.name) {
+            own.push((ManagedObject::NetworkPolicy, meta));
+        }
+    }
     own
 }
 
@@ -311,6 +317,7 @@ fn called(object: &ManagedObject, at: &ClusterRef) -> (Kind, String) {
         ManagedObject::Volume(member) => (Kind::Volume, member.as_str().to_owned()),
         ManagedObject::Pod(member) => (Kind::Pod, member.as_str().to_owned()),
         ManagedObject::DisruptionBudget => (Kind::Budget, at.name.clone()),
+        ManagedObject::NetworkPolicy => (Kind::NetworkPolicy, at.name.clone()),
         ManagedObject::Secret(name) => (Kind::Secret, name.clone()),
         ManagedObject::Connection => (Kind::Secret, connection::name(at)),
         ManagedObject::PeerService => (Kind::Service, at.name.clone()),

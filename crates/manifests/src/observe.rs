@@ -1,6 +1,6 @@
 //! From Kubernetes objects to the Snapshot. The caller fills in etcd's part.
 //!
-//! Pods, Services, budgets and Secrets belong to the cluster if this EtcdCluster controls them. Volumes carry no owner
+//! Pods, Services, budgets, policies and Secrets belong to the cluster if this EtcdCluster controls them. Volumes carry no owner
 //! reference. They belong to the cluster by label and name, also those of an earlier incarnation, which their annotations name.
 
 mod maintenance;
@@ -11,6 +11,7 @@ mod services;
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource;
@@ -31,7 +32,8 @@ use crate::kind::Kind;
 use crate::labels::{self, is_labelled, is_owned_by};
 use crate::target::{self, AgentDelivery, Defaults, Existing, ExistingData, Invalid};
 use crate::{
-    backup_before, bootstrap, budget, certificate, connection, metadata, record, restore, service, volume,
+    backup_before, bootstrap, budget, certificate, connection, metadata, network_policy, record, restore,
+    service, volume,
 };
 
 /// The observed objects with the label of the cluster, and the names that the executor found taken.
@@ -49,6 +51,8 @@ pub struct ClusterObjects<'a> {
     pub budgets: Vec<&'a PodDisruptionBudget>,
     /// Secrets, with their data.
     pub secrets: Vec<&'a Secret>,
+    /// Policies of the network.
+    pub network_policies: Vec<&'a NetworkPolicy>,
     /// The EtcdRestores that name the cluster.
     pub restores: Vec<&'a EtcdRestore>,
     /// Objects that the executor could not create because the name was taken. Those that belong to the cluster are left out.
@@ -75,7 +79,17 @@ pub struct Observation {
 
 /// The Snapshot of the observed objects. An error only if the spec cannot be carried out and no target was committed.
 pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observation, Invalid> {
-    let ClusterObjects { cluster, pods, volumes, services, budgets, secrets, restores, conflicts: _ } = seen;
+    let ClusterObjects {
+        cluster,
+        pods,
+        volumes,
+        services,
+        budgets,
+        secrets,
+        network_policies,
+        restores,
+        conflicts: _,
+    } = seen;
     let meta = &cluster.metadata;
     let at = cluster_ref(cluster);
     let uid = ClusterUid::new(meta.uid.clone().unwrap_or_default());
@@ -150,6 +164,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         endpoints: services::endpoints(services::own(services, &client_name, &uid), pods, &member_pods),
         pods: member_pods,
         budget_policy: budget::policy(cluster),
+        network_policy: network_policy::read(cluster, network_policies, &at, &uid, defaults),
         budget: own_budget.map(|seen| budget::read(seen, cluster, &at)),
         certificates: tls.then(|| certificate::read(secrets, &at, &uid, &cluster.spec.tls)),
         etcd: Etcd::default(),
@@ -376,12 +391,17 @@ fn foreign(seen: &ClusterObjects<'_>, at: &ClusterRef, uid: &ClusterUid) -> BTre
     names.judge_all(Kind::Pod, &seen.pods);
     names.judge_all(Kind::Service, &seen.services);
     names.judge_all(Kind::Budget, &seen.budgets);
+    names.judge_all(Kind::NetworkPolicy, &seen.network_policies);
     for secret in &seen.secrets {
         let name = secret.metadata.name.as_deref().unwrap_or_default();
         names.judge(Kind::Secret, name, is_own_secret(&secret.metadata, at, uid));
     }
     for volume in seen.volumes.iter().filter_map(|volume| member_name(&volume.metadata, at)) {
         names.foreign.remove(&ManagedObject::Volume(volume));
+    }
+    // The name is needed only where the spec wants a policy.
+    if !network_policy::is_wanted(seen.cluster) {
+        names.foreign.remove(&ManagedObject::NetworkPolicy);
     }
     names.foreign
 }
@@ -426,6 +446,7 @@ fn managed_object(kind: Kind, name: &str, at: &ClusterRef) -> Option<ManagedObje
         Kind::Service if name == at.name => Some(ManagedObject::PeerService),
         Kind::Service => (name == service::client_name(at)).then_some(ManagedObject::ClientService),
         Kind::Budget => (name == at.name).then_some(ManagedObject::DisruptionBudget),
+        Kind::NetworkPolicy => (name == at.name).then_some(ManagedObject::NetworkPolicy),
         Kind::Secret if name == connection::name(at) => Some(ManagedObject::Connection),
         Kind::Secret => {
             let mut secrets = Certificate::ALL.into_iter().map(|certificate| certificate.secret_name(at));

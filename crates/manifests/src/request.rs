@@ -23,7 +23,7 @@ use crate::labels::{self, is_owned_by};
 use crate::observe::ClusterObjects;
 use crate::pod::{self, Member};
 use crate::target::{AgentDelivery, Defaults};
-use crate::{backup_before, budget, connection, metadata, service, volume};
+use crate::{backup_before, budget, connection, metadata, network_policy, service, volume};
 
 /// The input of a request, besides the effect.
 #[derive(Clone, Copy, Debug)]
@@ -130,6 +130,18 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
         }
         KubeEffect::DeleteBudget { budget, resource_version } => {
             write(Kind::Budget, &at.name, delete(budget, resource_version))
+        }
+        KubeEffect::ApplyNetworkPolicy => {
+            let desired = network_policy::policy(cluster, at, defaults);
+            let own = seen.network_policies.iter().find(|seen| is_own(&seen.metadata, &at.name, snapshot));
+            let act = match own {
+                Some(own) => Act::Patch(network_policy::merge_patch(own, &desired)),
+                None => Act::Create(with_metadata(context, &ManagedObject::NetworkPolicy, desired)),
+            };
+            write(Kind::NetworkPolicy, &at.name, act)
+        }
+        KubeEffect::DeleteNetworkPolicy { policy, resource_version } => {
+            write(Kind::NetworkPolicy, &at.name, delete(policy, resource_version))
         }
         KubeEffect::CreateBackup { name } => {
             let made = backup_before::backup(cluster);

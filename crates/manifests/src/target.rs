@@ -11,7 +11,9 @@ use quorate_model::{Target, Version};
 
 use crate::certificate::PEER_NAME;
 use crate::flags;
+use crate::images::AllowedImages;
 use crate::metadata;
+use crate::network_policy;
 use crate::pod;
 use crate::template::Template;
 
@@ -28,6 +30,8 @@ pub const DEFAULT_PRIORITY_CLASS: &str = "system-cluster-critical";
 pub struct Defaults {
     /// The etcd image repository of clusters whose spec names none.
     pub image_registry: String,
+    /// The images that objects may name.
+    pub allowed_images: AllowedImages,
     /// The image that the agent comes from.
     pub agent_image: String,
     /// How the agent comes into Pods.
@@ -36,6 +40,17 @@ pub struct Defaults {
     pub ip_family: IpFamily,
     /// The PriorityClass of Pods whose template names none.
     pub priority_class: Option<String>,
+    /// The operator's own Pods, which a NetworkPolicy lets in; `None`: it runs elsewhere, or in the network of a node.
+    pub operator_pods: Option<OperatorPods>,
+}
+
+/// Where the operator's own Pods are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperatorPods {
+    /// Their namespace.
+    pub namespace: String,
+    /// Labels that all of them have, of any release.
+    pub labels: BTreeMap<String, String>,
 }
 
 /// How the agent's program comes into a Pod.
@@ -96,10 +111,12 @@ impl Default for Defaults {
     fn default() -> Self {
         Self {
             image_registry: DEFAULT_IMAGE_REGISTRY.to_owned(),
+            allowed_images: AllowedImages::default(),
             agent_image: DEFAULT_AGENT_IMAGE.to_owned(),
             agent_delivery: AgentDelivery::default(),
             ip_family: IpFamily::default(),
             priority_class: Some(DEFAULT_PRIORITY_CLASS.to_owned()),
+            operator_pods: None,
         }
     }
 }
@@ -152,10 +169,11 @@ pub(crate) fn resolve_with(
     let (labels, annotations) = metadata::merged(cluster, metadata.labels, metadata.annotations);
     admitted("spec.podTemplate.metadata", &labels, &annotations)?;
     metadata_of_others(cluster)?;
+    network_policy::check(cluster, defaults)?;
     let pod_spec = pod_spec.unwrap_or_default();
     grace_is_enough(&pod_spec, &flags)?;
     let template = Template {
-        image: image(cluster, defaults, version),
+        image: image(cluster, defaults, version)?,
         image_pull_policy: spec.image_pull_policy.map(|policy| policy.as_str().to_owned()),
         image_pull_secrets: spec.image_pull_secrets.iter().map(|secret| secret.name.clone()).collect(),
         flags,
@@ -251,10 +269,23 @@ pub(crate) fn always_safe(cluster: &EtcdCluster) -> Target {
 }
 
 /// The whole reference, or the repository with the version as its tag. etcd's own tags begin with a `v`.
-fn image(cluster: &EtcdCluster, defaults: &Defaults, version: Version) -> String {
+/// The operator's own default is admitted: who sets it also sets the list.
+fn image(cluster: &EtcdCluster, defaults: &Defaults, version: Version) -> Result<String, Invalid> {
     let spec = &cluster.spec;
-    let registry = spec.image_registry.as_deref().unwrap_or(&defaults.image_registry);
-    spec.image.clone().unwrap_or_else(|| format!("{registry}:v{version}"))
+    let (field, image) = match (&spec.image, &spec.image_registry) {
+        (Some(image), _) => ("spec.image", image.clone()),
+        (None, Some(registry)) => ("spec.imageRegistry", format!("{registry}:v{version}")),
+        (None, None) => return Ok(format!("{}:v{version}", defaults.image_registry)),
+    };
+    if defaults.allowed_images.admits(&image) {
+        return Ok(image);
+    }
+    let allowed = &defaults.allowed_images;
+    let why = format!(
+        "the image {image} is of none of the registries that this operator admits (--allowed-image-registries): {allowed}. Name one of \
+         those, or neither image nor imageRegistry: then it is the operator's default. Members that run keep the image that they have"
+    );
+    Err(Invalid::new(field, why))
 }
 
 /// Further addresses of the server certificate. The CRD refuses most of what is no address.

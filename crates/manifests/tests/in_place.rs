@@ -35,6 +35,7 @@ fn seen_of(world: &World, cluster: &EtcdCluster, restores: &[EtcdRestore]) -> Sn
         services: services.iter().collect(),
         budgets: Vec::new(),
         secrets: Vec::new(),
+        network_policies: Vec::new(),
         restores: restores.iter().collect(),
         conflicts: Vec::new(),
     };

@@ -4,7 +4,7 @@ use k8s_openapi::api::batch::v1::Job;
 use quorate_api::job::{BackupOrder, ReadOrder, Source, VerifyOrder};
 use quorate_api::{Destination, EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore};
 use quorate_manifests::backup::{Of, backup_order, inspect_order, remove_order};
-use quorate_manifests::{Defaults, catalog, job};
+use quorate_manifests::{AllowedImages, Defaults, catalog, job};
 use serde_json::{Value, json};
 
 fn backup(destination: &Value, template: &Value) -> EtcdBackup {
@@ -254,6 +254,10 @@ fn a_restore_test_runs_in_the_image_of_the_etcd_that_the_backup_is_of() {
     let defaults = Defaults::default();
     assert_eq!(job::etcd_image(Some(&cluster), "3.6.16", &defaults), "mirror.example/etcd:v3.6.16-a");
     assert_eq!(job::etcd_image(Some(&cluster), "3.5.21", &defaults), "gcr.io/etcd-development/etcd:v3.5.21");
+    let strict = AllowedImages::new(vec!["other.example".parse().unwrap()]);
+    let strict = Defaults { allowed_images: strict, ..Defaults::default() };
+    let image = job::etcd_image(Some(&cluster), "3.6.16", &strict);
+    assert_eq!(image, "gcr.io/etcd-development/etcd:v3.6.16", "not one that objects may not name");
     let source = Source {
         destination: schedule.spec.backup_template.spec.destination.clone(),
         key: "k".to_owned(),

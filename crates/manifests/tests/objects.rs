@@ -2,6 +2,7 @@
 
 use crate::world::{World, plain};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use quorate_manifests::certificate::{Certificate, common_name, names};
 use quorate_manifests::{AgentDelivery, DEFAULT_AGENT_IMAGE, IpFamily, Kind};
@@ -99,6 +100,7 @@ fn every_field_of_every_object_exists_in_its_kind() {
                 Kind::Service => is_a::<Service>(&object),
                 Kind::Budget => is_a::<PodDisruptionBudget>(&object),
                 Kind::Secret => is_a::<k8s_openapi::api::core::v1::Secret>(&object),
+                Kind::NetworkPolicy => is_a::<NetworkPolicy>(&object),
                 Kind::Cluster => {}
             }
         }

@@ -1,8 +1,9 @@
 //! The target that a spec resolves to.
 
+use crate::world::World;
 use quorate_api::EtcdCluster;
 use quorate_manifests::template::Template;
-use quorate_manifests::{Defaults, Invalid, resolve};
+use quorate_manifests::{AllowedImages, Defaults, Invalid, Kind, resolve};
 use quorate_model::Target;
 use serde_json::{Value, json};
 
@@ -40,6 +41,62 @@ fn the_image_is_the_version_unless_it_is_given() {
     ] {
         assert_eq!(Template::from_status(&resolved(&with(&change)).unwrap().pod).image, image, "{change}");
     }
+}
+
+#[test]
+fn an_image_outside_of_the_list_of_the_operator_is_refused_and_its_own_default_is_not() {
+    let judged = |change: &Value, list: &[&str]| {
+        let cluster: EtcdCluster = serde_json::from_value(crate::world::cluster(&with(change))).unwrap();
+        let list = list.iter().map(|text| text.parse().unwrap()).collect();
+        let defaults = Defaults { allowed_images: AllowedImages::new(list), ..Defaults::default() };
+        resolve(&cluster, &defaults).map(drop)
+    };
+    let list = ["registry.example/etcd", "docker.io/bitnami"];
+    for admitted in [
+        json!({}),
+        json!({ "imageRegistry": "registry.example/etcd" }),
+        json!({ "imageRegistry": "bitnami/etcd" }),
+        json!({ "image": "registry.example/etcd/mirror:3.6.16" }),
+    ] {
+        assert_eq!(judged(&admitted, &list), Ok(()), "{admitted}");
+    }
+    for (refused, field) in [
+        (json!({ "imageRegistry": "registry.example/etcd-evil" }), "spec.imageRegistry"),
+        (json!({ "imageRegistry": "registry.example.evil/etcd" }), "spec.imageRegistry"),
+        // As a whole reference this is an image of docker.io with that name.
+        (json!({ "imageRegistry": "registry.example" }), "spec.imageRegistry"),
+        (json!({ "image": "evil/etcd:v3.6.16" }), "spec.image"),
+        (
+            json!({ "image": "registry.example/etcd/../evil:v3.6.16", "imageRegistry": "registry.example/etcd" }),
+            "spec.image",
+        ),
+    ] {
+        let invalid = judged(&refused, &list).unwrap_err();
+        assert_eq!(invalid.field, field, "{refused}");
+        assert!(invalid.message.contains("registry.example/etcd, docker.io/bitnami"), "{invalid}");
+        assert_eq!(judged(&refused, &[]), Ok(()), "without a list: {refused}");
+    }
+}
+
+#[test]
+fn members_keep_the_image_that_they_run_where_the_list_comes_later() {
+    let mut spec = crate::world::plain(3);
+    spec["imageRegistry"] = json!("registry.example/etcd");
+    let mut world = World::new(&spec);
+    world.settle();
+    let pods = world.all::<Value>(Kind::Pod);
+    world.defaults.allowed_images = AllowedImages::new(vec!["other.example".parse().unwrap()]);
+    world.settle();
+    assert_eq!(world.all::<Value>(Kind::Pod), pods, "nobody is restarted");
+    let (_, reason, message) = world.condition("Stalled");
+    assert!(reason == "SpecInvalid" && message.contains("--allowed-image-registries"), "{reason}: {message}");
+    world.remove(Kind::Pod, "demo-1");
+    world.settle();
+    let again: Value = world.get(Kind::Pod, "demo-1");
+    assert_eq!(
+        again["spec"]["containers"][0]["image"], "registry.example/etcd:v3.6.16",
+        "a lost one comes back"
+    );
 }
 
 #[test]

@@ -26,6 +26,7 @@ use serde_json::{Value, json};
 
 pub const BEGIN: Instant = Instant(1_790_000_000_000);
 
+#[derive(Clone)]
 pub struct World {
     pub objects: BTreeMap<(Kind, String), Value>,
     pub members: Vec<Listed>,
@@ -144,6 +145,7 @@ impl World {
         let (pods, volumes) = (self.all(Kind::Pod), self.all(Kind::Volume));
         let (services, budgets, secrets) =
             (self.all(Kind::Service), self.all(Kind::Budget), self.all(Kind::Secret));
+        let policies = self.all(Kind::NetworkPolicy);
         let seen = ClusterObjects {
             cluster: &cluster,
             pods: pods.iter().collect(),
@@ -151,6 +153,7 @@ impl World {
             services: services.iter().collect(),
             budgets: budgets.iter().collect(),
             secrets: secrets.iter().collect(),
+            network_policies: policies.iter().collect(),
             restores: Vec::new(),
             conflicts: self.conflicts.clone(),
         };
@@ -221,7 +224,7 @@ impl World {
         let cluster = self.cluster();
         let (pods, services) = (self.all(Kind::Pod), self.all(Kind::Service));
         let (budgets, secrets) = (self.all(Kind::Budget), self.all(Kind::Secret));
-        let volumes = self.all(Kind::Volume);
+        let (volumes, policies) = (self.all(Kind::Volume), self.all(Kind::NetworkPolicy));
         let seen = ClusterObjects {
             cluster: &cluster,
             pods: pods.iter().collect(),
@@ -229,6 +232,7 @@ impl World {
             services: services.iter().collect(),
             budgets: budgets.iter().collect(),
             secrets: secrets.iter().collect(),
+            network_policies: policies.iter().collect(),
             restores: Vec::new(),
             conflicts: Vec::new(),
         };

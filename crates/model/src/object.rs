@@ -13,6 +13,8 @@ pub enum ManagedObject {
     Pod(MemberName),
     /// The PodDisruptionBudget.
     DisruptionBudget,
+    /// The NetworkPolicy.
+    NetworkPolicy,
     /// A Secret with certificates, by its name.
     Secret(String),
     /// The Secret with all that an application connects with.
@@ -38,6 +40,7 @@ impl fmt::Display for ManagedObject {
             Self::Volume(member) => write!(f, "volume {member}"),
             Self::Pod(member) => write!(f, "Pod {member}"),
             Self::DisruptionBudget => f.write_str("the PodDisruptionBudget"),
+            Self::NetworkPolicy => f.write_str("the NetworkPolicy"),
             Self::Secret(name) => write!(f, "Secret {name}"),
             Self::Connection => f.write_str("the Secret to connect with"),
             Self::PeerService => f.write_str("the peer Service"),

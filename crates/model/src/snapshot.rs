@@ -10,6 +10,7 @@ mod hashes;
 mod health;
 mod leadership;
 mod loss;
+mod network_policy;
 mod progress;
 mod quarantine;
 mod service;
@@ -49,6 +50,7 @@ pub use quarantine::Quarantine;
 pub use ended_pods::{EndedPods, RAN_WELL_FOR};
 pub use health::{READY_WITHIN, Unhealthy, Unready};
 pub use leadership::TransferAttempt;
+pub use network_policy::NetworkPolicy;
 pub use progress::{CommittedMark, DOUBT_INTERVAL, IN_SYNC_WITHIN, PROOF_INTERVAL, Proof};
 pub use service::{CLIENTS_LEAVE_WITHIN, LED_AWAY_AFTER, Presence};
 pub use site::{LastNodes, ReplacementPolicy, Site};
@@ -139,6 +141,8 @@ pub struct Snapshot {
     pub budget_policy: BudgetPolicy,
     /// The PodDisruptionBudget, if it exists.
     pub budget: Option<Budget>,
+    /// The NetworkPolicy.
+    pub network_policy: NetworkPolicy,
     /// The Secrets with certificates; `None` if TLS is off.
     pub certificates: Option<Certificates>,
     /// What etcd reported.

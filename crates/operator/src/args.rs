@@ -1,11 +1,12 @@
 //! The command line of `quorate operator`. Each flag may also be given by environment.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use quorate_manifests::{AgentDelivery, IpFamily};
+use quorate_manifests::{AgentDelivery, ImagePrefix, IpFamily};
 use quorate_planner::fleet::Limit;
 
 use crate::runtime::crash::CrashPoint;
@@ -21,6 +22,11 @@ pub struct OperatorArgs {
     #[arg(long, env = "QUORATE_IMAGE_REGISTRY", value_name = "REPOSITORY",
         default_value = quorate_api::cluster::DEFAULT_IMAGE_REGISTRY)]
     pub image_registry: String,
+
+    /// The registries and repositories of the images that EtcdClusters may name (spec.image, spec.imageRegistry), comma-separated, such as
+    /// registry.example.org/etcd, with all that is below them. --image-registry need not be among them. Default: any image.
+    #[arg(long, env = "QUORATE_ALLOWED_IMAGE_REGISTRIES", value_name = "REGISTRY", value_delimiter = ',')]
+    pub allowed_image_registries: Vec<ImagePrefix>,
 
     /// The image of the agent in member Pods.
     #[arg(long, env = "QUORATE_AGENT_IMAGE", value_name = "IMAGE",
@@ -75,6 +81,12 @@ pub struct OperatorArgs {
     #[arg(long, env = "QUORATE_MAX_BACKUPS_RUNNING", value_name = "N", default_value_t = 0)]
     pub max_backups_running: usize,
 
+    /// Labels of the operator's own Pods, comma-separated, by which the NetworkPolicies of clusters let it in. Empty: it runs in the
+    /// network of its node, where no label finds it.
+    #[arg(long, env = "QUORATE_OWN_POD_LABELS", value_name = "KEY=VALUE", value_parser = labels,
+        default_value = "app.kubernetes.io/component=operator")]
+    pub own_pod_labels: Labels,
+
     /// The format of the logs.
     #[arg(long, env = "QUORATE_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value_t)]
     pub log_format: LogFormat,
@@ -83,6 +95,10 @@ pub struct OperatorArgs {
     #[arg(long, env = "QUORATE_CRASH_AT", value_name = "POINT", hide = true)]
     pub crash_at: Option<CrashPoint>,
 }
+
+/// Labels by key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Labels(pub BTreeMap<String, String>);
 
 /// How the agent's program comes into Pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -182,6 +198,18 @@ impl std::str::FromStr for Bind {
     }
 }
 
+fn labels(text: &str) -> Result<Labels, String> {
+    let is_word = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
+    let pair = |text: &str| {
+        let (key, value) = text.split_once('=').unwrap_or_default();
+        let is_pair = !key.is_empty() && is_word(key) && is_word(value) && !value.contains('/');
+        let error = format!("{text:?} is no label such as app.kubernetes.io/component=operator");
+        if is_pair { Ok((key.to_owned(), value.to_owned())) } else { Err(error) }
+    };
+    let pairs = text.split(',').filter(|pair| !pair.is_empty()).map(pair);
+    pairs.collect::<Result<_, _>>().map(Labels)
+}
+
 fn workers(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| (1..=1024).contains(number));
     number.ok_or_else(|| "expected a number from 1 to 1024".to_owned())
@@ -260,9 +288,20 @@ mod tests {
         let defaults = Program::parse_from(["operator"]).args;
         assert_eq!(defaults.metrics_bind_address, Bind::At("[::]:8080".parse().unwrap()));
         assert_eq!(defaults.default_priority_class, "system-cluster-critical");
+        let label = ("app.kubernetes.io/component".to_owned(), "operator".to_owned());
+        assert_eq!(defaults.own_pod_labels.0, [label].into());
+        assert!(Program::parse_from(["operator", "--own-pod-labels="]).args.own_pod_labels.0.is_empty());
+        assert!(defaults.allowed_image_registries.is_empty());
         for bad in [
             "--default-priority-class=High!",
             "--workers=0",
+            "--own-pod-labels=a",
+            "--own-pod-labels==b",
+            "--own-pod-labels=a=b c",
+            // An empty list would admit every image.
+            "--allowed-image-registries=",
+            "--allowed-image-registries=a.example.org,",
+            "--allowed-image-registries=*.example.org",
             "--namespaces=",
             "--namespaces=Team_A",
             "--namespaces=a,-b",

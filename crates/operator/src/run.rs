@@ -9,7 +9,7 @@ use futures::future::join_all;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use prometheus_client::registry::Registry;
 use quorate_etcd::Transport;
-use quorate_manifests::{AgentDelivery, Defaults};
+use quorate_manifests::{AgentDelivery, AllowedImages, Defaults, OperatorPods};
 use quorate_planner::fleet::Limit;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -105,7 +105,10 @@ pub async fn run(args: OperatorArgs) -> Result<(), RunError> {
         delivery = agent_delivery(&client, args.agent_delivery) => Some(delivery),
         () = stop.cancelled() => None,
     };
+    let labels = args.own_pod_labels.0.clone();
     let mut options = Options::from(args);
+    let own_pods = own_namespace.clone().filter(|_| !labels.is_empty());
+    options.defaults.operator_pods = own_pods.map(|namespace| OperatorPods { namespace, labels });
     options.own_namespace = own_namespace;
     // It may be asked to end by now, and then nothing but its end is left to do.
     options.defaults.agent_delivery = delivery.unwrap_or(options.defaults.agent_delivery);
@@ -241,10 +244,12 @@ impl From<OperatorArgs> for Options {
         Self {
             defaults: Defaults {
                 image_registry: args.image_registry,
+                allowed_images: AllowedImages::new(args.allowed_image_registries),
                 agent_image: args.agent_image,
                 agent_delivery: args.agent_delivery.resolve(None),
                 ip_family: args.ip_family.resolve(std::env::var("KUBERNETES_SERVICE_HOST").ok().as_deref()),
                 priority_class: Some(args.default_priority_class).filter(|class| !class.is_empty()),
+                operator_pods: None,
             },
             metrics: address(args.metrics_bind_address),
             health: address(args.health_probe_bind_address),

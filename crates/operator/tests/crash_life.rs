@@ -34,7 +34,7 @@ const RESTORE_IN_PLACE: [Scene; 2] = [Scene::Create, Scene::RestoreInPlace];
 const WITHDRAW_RESTORE: [Scene; 2] = [Scene::Create, Scene::WithdrawRestore];
 
 /// Effects that do not happen in a world with modelled members, with the tests that cover them.
-const ELSEWHERE: [(&str, &str); 13] = [
+const ELSEWHERE: [(&str, &str); 15] = [
     ("CreateBackup", "no Jobs run here: backups_before.rs"),
     ("CreateAuthority", "modelled members have no TLS: crash.rs"),
     ("IssueLeaf", "modelled members have no TLS: crash.rs"),
@@ -47,6 +47,8 @@ const ELSEWHERE: [(&str, &str); 13] = [
     ("EvictPod", "the replies to evictions are not lost here: testing/sim/tests/evictions.rs"),
     ("ApplyMetadata", "no story edits labels: crates/manifests/tests/metadata.rs"),
     ("DeleteBudget", "no story takes the budget away: crates/planner/tests/evictions.rs"),
+    ("ApplyNetworkPolicy", "no story has a policy: network_policy.rs"),
+    ("DeleteNetworkPolicy", "no story has a policy: network_policy.rs"),
     ("ExpandVolume", "no StorageClass here allows expansion: testing/scenarios"),
 ];
 

@@ -1,5 +1,5 @@
 //! Deletion of the cluster: D0 take the backup that the spec wants before that; D1 delete the Pods; D2 delete volumes by the retention policy; D3 remove the finalizer.
-//! Kubernetes deletes Services, PodDisruptionBudget and leaf certificates by their owner reference. The certificate authority
+//! Kubernetes deletes Services, PodDisruptionBudget, NetworkPolicy and leaf certificates by their owner reference. The certificate authority
 //! has none: it stays with the volumes, or is deleted after them (D2).
 
 use quorate_model::snapshot::Volume;

@@ -197,6 +197,9 @@ impl<'a> Draft<'a> {
             ManagedObject::DisruptionBudget => {
                 matches!(write, KubeEffect::ApplyBudget { .. } | KubeEffect::DeleteBudget { .. })
             }
+            ManagedObject::NetworkPolicy => {
+                matches!(write, KubeEffect::ApplyNetworkPolicy | KubeEffect::DeleteNetworkPolicy { .. })
+            }
             ManagedObject::Connection => matches!(write, KubeEffect::ApplyConnection),
             ManagedObject::PeerService => matches!(write, KubeEffect::ApplyPeerService),
             ManagedObject::ClientService => matches!(write, KubeEffect::ApplyClientService),

@@ -28,6 +28,7 @@ mod incarnation;
 mod leadership;
 mod maintain;
 mod membership;
+mod network_policy;
 mod priority;
 mod recover;
 mod replace;
@@ -65,6 +66,7 @@ fn protocols(draft: &mut Draft<'_>) -> ControlFlow<Protocol> {
     halt::on_clock(draft);
     by(Protocol::Delete, deletion::finalize(draft))?;
     by(Protocol::SplitBrain, halt::on_split_brain(draft))?;
+    network_policy::keep_up(draft);
     by(Protocol::RecoverQuorum, recover::run(draft))?;
     by(Protocol::Pause, halt::when_paused(draft))?;
     by(Protocol::Adopt, adopt::existing_data(draft))?;

@@ -93,6 +93,8 @@ fn may_write(scene: &Scene<'_>, write: &KubeEffect) -> Judged {
         | KubeEffect::ApplyClientService
         | KubeEffect::ApplyConnection
         | KubeEffect::ApplyBudget { .. }
+        | KubeEffect::ApplyNetworkPolicy
+        | KubeEffect::DeleteNetworkPolicy { .. }
         | KubeEffect::ApplyMetadata { .. }
         | KubeEffect::CreateBackup { .. }
         | KubeEffect::DeleteBudget { .. } => Ok(()),

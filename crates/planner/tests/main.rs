@@ -18,6 +18,7 @@ mod learners;
 mod liveness;
 mod losses;
 mod metadata;
+mod network_policy;
 mod no_room;
 mod placement;
 mod recover;

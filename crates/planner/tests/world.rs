@@ -18,13 +18,14 @@ use quorate_model::rotation::{Handshake, RotationPolicy};
 use quorate_model::snapshot::{
     Alarm, AlarmKind, Answer, BackupState, Budget, BudgetPolicy, CLIENTS_LEAVE_WITHIN, COMPARED_WITHIN,
     CommittedMark, Database, DefaultsTurn, DefragmentAttempt, Etcd, Hashes, KeysHash, List, Listed,
-    Maintenance, Pod, Presence, Proof, Quarantine, ReplacementPolicy, Standstill, StatusReply,
+    Maintenance, NetworkPolicy, Pod, Presence, Proof, Quarantine, ReplacementPolicy, Standstill, StatusReply,
     TransferAttempt, Unready, Volume,
 };
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
     Ca, ClusterId, ClusterRef, ClusterUid, Effect, EtcdCall, Fingerprint, Instant, KubeEffect, Leaf,
-    MemberId, MemberName, Minor, Plan, Record, Revision, Snapshot, Span, Target, Version, Waiting,
+    MemberId, MemberName, Minor, ObservedObject, Plan, Record, Revision, Snapshot, Span, Target, Version,
+    Waiting,
 };
 use quorate_planner::plan;
 
@@ -167,6 +168,7 @@ impl World {
                 client_service: Presence::Absent,
                 client_service_selects_others: false,
                 connection: Presence::Absent,
+                network_policy: NetworkPolicy::default(),
                 endpoints: BTreeSet::new(),
                 budget: None,
                 budget_policy: BudgetPolicy::OneAtATime,
@@ -662,6 +664,16 @@ impl World {
                 (ungated.gated, ungated.ready, ungated.has_run) = (false, true, true);
             }
             KubeEffect::DeleteBudget { .. } => self.seen.budget = None,
+            KubeEffect::ApplyNetworkPolicy => {
+                self.seen.network_policy.presence = Presence::Matches;
+                let (uid, resource_version) = (self.new_uid("policy"), "1".to_owned());
+                self.seen.network_policy.seen = Some(ObservedObject { uid, resource_version });
+            }
+            KubeEffect::DeleteNetworkPolicy { policy, .. } => {
+                let seen = self.seen.network_policy.seen.take().expect("deleted policy exists");
+                assert_eq!(seen.uid, *policy);
+                self.seen.network_policy.presence = Presence::Absent;
+            }
             KubeEffect::EvictPod { member, pod } | KubeEffect::DeletePod { member, pod, .. } => {
                 assert_eq!(self.seen.pods.remove(member).expect("deleted Pod exists").uid, *pod);
             }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube_core::Resource;
 use quorate_api::Explanation;
@@ -27,7 +28,7 @@ const WRITE_AGAIN: Span = Span::seconds(300);
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     pub(crate) conflicts: BTreeSet<NameConflict>,
-    /// Pods of the cluster, and the connection Secret, from which somebody took its label: the watches do not show them, so they are read by name.
+    /// Pods of the cluster, the connection Secret, and the NetworkPolicy, from which somebody took its label: the watches do not show them, so they are read by name.
     pub(crate) unlabelled: BTreeSet<(Kind, String)>,
     /// Why the API server refused a Pod with an image volume, if it did and an init container is the other way.
     pub(crate) image_volume_refused: Option<String>,
@@ -59,6 +60,7 @@ pub struct Memory {
     services: WriteCache<Service>,
     budgets: WriteCache<PodDisruptionBudget>,
     secrets: WriteCache<Secret>,
+    network_policies: WriteCache<NetworkPolicy>,
 }
 
 /// A record that the API server did not store as it was written.
@@ -95,6 +97,7 @@ impl Memory {
             services: self.services.overlay(caches.services),
             budgets: self.budgets.overlay(caches.budgets),
             secrets: self.secrets.overlay(caches.secrets),
+            network_policies: self.network_policies.overlay(caches.network_policies),
             restores: caches.restores,
         }
     }
@@ -141,6 +144,7 @@ impl Memory {
             Object::Service(object) => self.services.exists(object.clone(), now),
             Object::Budget(object) => self.budgets.exists(object.clone(), now),
             Object::Secret(object) => self.secrets.exists(object.clone(), now),
+            Object::NetworkPolicy(object) => self.network_policies.exists(object.clone(), now),
         }
     }
 
@@ -169,10 +173,11 @@ impl Memory {
             Kind::Service => &mut self.services,
             Kind::Budget => &mut self.budgets,
             Kind::Secret => &mut self.secrets,
+            Kind::NetworkPolicy => &mut self.network_policies,
         }
     }
 
-    fn all(&self) -> [(Kind, &dyn Writes); 6] {
+    fn all(&self) -> [(Kind, &dyn Writes); 7] {
         [
             (Kind::Cluster, &self.clusters),
             (Kind::Pod, &self.pods),
@@ -180,6 +185,7 @@ impl Memory {
             (Kind::Service, &self.services),
             (Kind::Budget, &self.budgets),
             (Kind::Secret, &self.secrets),
+            (Kind::NetworkPolicy, &self.network_policies),
         ]
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::{DeserializeGuard, Resource};
@@ -35,6 +36,8 @@ pub enum Object {
     Budget(Arc<PodDisruptionBudget>),
     /// A Secret.
     Secret(Arc<Secret>),
+    /// A policy of the network.
+    NetworkPolicy(Arc<NetworkPolicy>),
 }
 
 /// The objects of one cluster as the watches have them.
@@ -52,6 +55,8 @@ pub struct Caches {
     pub budgets: CachedObjects<PodDisruptionBudget>,
     /// Secrets.
     pub secrets: CachedObjects<Secret>,
+    /// Policies of the network.
+    pub network_policies: CachedObjects<NetworkPolicy>,
     /// The EtcdRestores that name the cluster. They are read only.
     pub restores: BTreeMap<String, Arc<EtcdRestore>>,
 }
@@ -71,6 +76,8 @@ pub struct ClusterView {
     pub budgets: BTreeMap<String, Arc<PodDisruptionBudget>>,
     /// Secrets.
     pub secrets: BTreeMap<String, Arc<Secret>>,
+    /// Policies of the network.
+    pub network_policies: BTreeMap<String, Arc<NetworkPolicy>>,
     /// The EtcdRestores that name the cluster.
     pub restores: BTreeMap<String, Arc<EtcdRestore>>,
 }
@@ -90,6 +97,7 @@ impl Object {
             Kind::Service => parsed(object).map(Self::Service),
             Kind::Budget => parsed(object).map(Self::Budget),
             Kind::Secret => parsed(object).map(Self::Secret),
+            Kind::NetworkPolicy => parsed(object).map(Self::NetworkPolicy),
         }
     }
 
@@ -102,6 +110,7 @@ impl Object {
             Self::Service(_) => Kind::Service,
             Self::Budget(_) => Kind::Budget,
             Self::Secret(_) => Kind::Secret,
+            Self::NetworkPolicy(_) => Kind::NetworkPolicy,
         }
     }
 
@@ -114,6 +123,7 @@ impl Object {
             Self::Service(object) => &object.metadata,
             Self::Budget(object) => &object.metadata,
             Self::Secret(object) => &object.metadata,
+            Self::NetworkPolicy(object) => &object.metadata,
         }
     }
 
@@ -140,6 +150,7 @@ impl ClusterView {
             services: all(&self.services),
             budgets: all(&self.budgets),
             secrets: all(&self.secrets),
+            network_policies: all(&self.network_policies),
             restores: all(&self.restores),
             conflicts,
         }
@@ -153,7 +164,7 @@ impl ClusterView {
             }
         }
         let mut versions = Versions::new();
-        let Self { cluster, pods, volumes, services, budgets, secrets, restores } = self;
+        let Self { cluster, pods, volumes, services, budgets, secrets, network_policies, restores } = self;
         for (name, restore) in restores {
             // No object of the cluster has a slash in its name.
             let name = format!("EtcdRestore/{name}");
@@ -170,6 +181,7 @@ impl ClusterView {
         of(Kind::Service, services, &mut versions);
         of(Kind::Budget, budgets, &mut versions);
         of(Kind::Secret, secrets, &mut versions);
+        of(Kind::NetworkPolicy, network_policies, &mut versions);
         versions
     }
 }

@@ -36,9 +36,11 @@ pub fn is_visible(object: &Object, at: &ClusterRef, uid: &ClusterUid) -> bool {
         Object::Secret(secret) if is_of_authority(object, at) => {
             certificate::read::is_authority_of(&secret.metadata, at, uid)
         }
-        Object::Pod(_) | Object::Service(_) | Object::Budget(_) | Object::Secret(_) => {
-            labels::is_owned_by(object.meta(), uid)
-        }
+        Object::Pod(_)
+        | Object::Service(_)
+        | Object::Budget(_)
+        | Object::Secret(_)
+        | Object::NetworkPolicy(_) => labels::is_owned_by(object.meta(), uid),
     }
 }
 
@@ -62,7 +64,7 @@ mod tests {
                 "uid": uid, "controller": controller,
             }] })
         };
-        for kind in [Kind::Pod, Kind::Service, Kind::Budget, Kind::Secret] {
+        for kind in [Kind::Pod, Kind::Service, Kind::Budget, Kind::Secret, Kind::NetworkPolicy] {
             assert_eq!(judged(kind, &owned("now", true)), (true, true));
             assert_eq!(
                 judged(kind, &owned("now", false)),

@@ -53,7 +53,12 @@ metadata:
 /// Values with which the chart is checked, besides its defaults.
 const VARIANTS: [&[&str]; 4] = [
     &["namespaces={one,two}"],
-    &["networkPolicy.enabled=true", "metrics.serviceMonitor.enabled=true", "imageRegistry=example/etcd"],
+    &[
+        "networkPolicy.enabled=true",
+        "metrics.serviceMonitor.enabled=true",
+        "imageRegistry=example/etcd",
+        "allowedImageRegistries={a.example,b/c}",
+    ],
     &[
         "monitoring.rules.enabled=true",
         "monitoring.members.enabled=true",

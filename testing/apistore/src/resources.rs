@@ -150,7 +150,14 @@ impl ResourceInfo {
 
     /// Whether `metadata.generation` counts changes of the desired state.
     pub fn counts_generations(&self) -> bool {
-        let counted = ["pods", "jobs", "poddisruptionbudgets", "endpointslices", "customresourcedefinitions"];
+        let counted = [
+            "pods",
+            "jobs",
+            "poddisruptionbudgets",
+            "networkpolicies",
+            "endpointslices",
+            "customresourcedefinitions",
+        ];
         self.schema.is_some() || counted.contains(&self.plural.as_str())
     }
 
@@ -322,6 +329,7 @@ const BUILT_IN: &[Row] = &[
         subresources: &["status"],
         ..row("policy", "PodDisruptionBudget", "poddisruptionbudgets")
     },
+    Row { short: &["netpol"], ..row("networking.k8s.io", "NetworkPolicy", "networkpolicies") },
     Row { subresources: &["status"], categories: ALL, ..row("batch", "Job", "jobs") },
     cluster_wide(Row { short: &["sc"], ..row("storage.k8s.io", "StorageClass", "storageclasses") }),
     row("discovery.k8s.io", "EndpointSlice", "endpointslices"),

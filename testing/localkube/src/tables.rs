@@ -91,6 +91,7 @@ fn printer(info: &ResourceInfo) -> Printer<'_> {
         ("", "namespaces") => Some(cluster::NAMESPACES),
         ("coordination.k8s.io", "leases") => Some(cluster::LEASES),
         ("batch", "jobs") => Some(jobs::JOBS),
+        ("networking.k8s.io", "networkpolicies") => Some(network::POLICIES),
         ("policy", "poddisruptionbudgets") => Some(cluster::BUDGETS),
         ("apiextensions.k8s.io", "customresourcedefinitions") => Some(cluster::DEFINITIONS),
         ("" | "events.k8s.io", "events") => Some(events::EVENTS),

@@ -326,6 +326,8 @@ impl Oracle {
             | KubeEffect::ApplyBudget { .. }
             | KubeEffect::ApplyMetadata { .. }
             | KubeEffect::DeleteBudget { .. }
+            | KubeEffect::ApplyNetworkPolicy
+            | KubeEffect::DeleteNetworkPolicy { .. }
             | KubeEffect::CreateBackup { .. }
             | KubeEffect::CreateAuthority { .. }
             | KubeEffect::KeepAuthority { .. }

@@ -16,6 +16,8 @@ use prost::Message;
 use quorate_model::{ClusterId, MemberId};
 
 pub(super) use tail::read as tail;
+#[cfg(test)]
+pub(super) use tail::tests::seed;
 
 const METADATA: i64 = 1;
 const CHECKSUM: i64 = 4;

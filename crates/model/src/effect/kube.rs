@@ -35,6 +35,15 @@ pub enum KubeEffect {
         /// Precondition: as it was observed.
         resource_version: String,
     },
+    /// Create the NetworkPolicy, or bring it to its desired form.
+    ApplyNetworkPolicy,
+    /// Delete the NetworkPolicy, which the spec does not want.
+    DeleteNetworkPolicy {
+        /// Precondition: this policy and no later one.
+        policy: Uid,
+        /// Precondition: as it was observed.
+        resource_version: String,
+    },
     /// Create the EtcdBackup that comes before an upgrade, or before the end of the cluster.
     CreateBackup {
         /// Its name.
@@ -259,6 +268,8 @@ impl KubeEffect {
         ApplyConnection,
         ApplyBudget,
         DeleteBudget,
+        ApplyNetworkPolicy,
+        DeleteNetworkPolicy,
         CreateBackup,
         CreateAuthority,
         KeepAuthority,
@@ -297,6 +308,8 @@ impl KubeEffect {
             | Self::ApplyConnection
             | Self::ApplyBudget { .. }
             | Self::DeleteBudget { .. }
+            | Self::ApplyNetworkPolicy
+            | Self::DeleteNetworkPolicy { .. }
             | Self::CreateBackup { .. }
             | Self::CreateAuthority { .. }
             | Self::KeepAuthority { .. }
@@ -325,6 +338,7 @@ impl KubeEffect {
             | Self::ApplyClientService
             | Self::ApplyConnection
             | Self::ApplyBudget { .. }
+            | Self::ApplyNetworkPolicy
             | Self::CreateAuthority { .. }
             | Self::WriteTrust { .. }
             | Self::IssueLeaf { .. }
@@ -348,6 +362,7 @@ impl KubeEffect {
             | Self::DeleteAuthority { .. }
             | Self::DeleteVolume { .. }
             | Self::DeleteBudget { .. }
+            | Self::DeleteNetworkPolicy { .. }
             | Self::EvictPod { .. }
             | Self::DeletePod { .. } => false,
         }
@@ -417,6 +432,8 @@ impl fmt::Display for KubeEffect {
             Self::LabelServes { member, .. } => write!(f, "label Pod {member} as serving"),
             Self::LeadClientsAway { member, .. } => write!(f, "lead clients away from Pod {member}"),
             Self::DeleteBudget { .. } => f.write_str("delete the PodDisruptionBudget"),
+            Self::ApplyNetworkPolicy => f.write_str("apply the NetworkPolicy"),
+            Self::DeleteNetworkPolicy { .. } => f.write_str("delete the NetworkPolicy"),
             Self::EvictPod { member, pod } => write!(f, "evict Pod {member} (uid {pod})"),
             Self::DeletePod { member, pod, .. } => write!(f, "delete Pod {member} (uid {pod})"),
         }

@@ -156,7 +156,7 @@ steps! {
         C7,
     }
     "upkeep", None => {
-        /// Upkeep: PodDisruptionBudget, joined labels, identity annotations, volume size.
+        /// Upkeep: PodDisruptionBudget, NetworkPolicy, joined labels, identity annotations, volume size.
         K1,
         /// Lead clients to a member, or away from it.
         K2,

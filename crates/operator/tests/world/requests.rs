@@ -238,6 +238,7 @@ impl Sent {
             "services" => Kind::Service,
             "poddisruptionbudgets" => Kind::Budget,
             "secrets" => Kind::Secret,
+            "networkpolicies" => Kind::NetworkPolicy,
             _ => return None,
         };
         let parts: Vec<&str> = self.path.split('/').collect();

@@ -143,6 +143,8 @@ fn of_request(sent: &Sent) -> Option<&'static str> {
         ("PATCH", "pods") => "LabelJoined",
         ("DELETE", "pods") => "DeletePod",
         ("POST" | "PATCH", "poddisruptionbudgets") => "ApplyBudget",
+        ("POST" | "PATCH", "networkpolicies") => "ApplyNetworkPolicy",
+        ("DELETE", "networkpolicies") => "DeleteNetworkPolicy",
         _ => return None,
     })
 }

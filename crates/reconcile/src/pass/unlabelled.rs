@@ -1,5 +1,5 @@
 //! Objects of the cluster from which somebody took its label. The watches select on the label, so they do not show them. A volume
-//! that is recorded is read by name before it counts as lost; a Pod and the connection Secret, once their creation found that they exist.
+//! that is recorded is read by name before it counts as lost; a Pod, the connection Secret and the NetworkPolicy, once their creation found that they exist.
 
 use quorate_manifests::{Kind, connection, labels};
 use quorate_model::ClusterRef;
@@ -12,7 +12,11 @@ use crate::objects::{ClusterView, Object, ReadCluster};
 /// Whether an object of the cluster is read by name once its creation found that it exists without the label, so that the label is put back.
 pub(super) fn is_looked_for(object: &Object, at: &ClusterRef) -> bool {
     let is_connection = || object.meta().name == Some(connection::name(at));
-    object.kind() == Kind::Pod || (object.kind() == Kind::Secret && is_connection())
+    match object.kind() {
+        Kind::Pod | Kind::NetworkPolicy => true,
+        Kind::Secret => is_connection(),
+        Kind::Cluster | Kind::Volume | Kind::Service | Kind::Budget => false,
+    }
 }
 
 /// The reads of what the caches lack.
@@ -59,16 +63,27 @@ pub(super) fn take(
                 view.pods.insert(name.to_owned(), pod);
             }
         }
+        Some(Object::NetworkPolicy(policy))
+            if memory.unlabelled.contains(&(Kind::NetworkPolicy, name.to_owned())) =>
+        {
+            if labels::is_labelled(&policy.metadata, at) {
+                memory.unlabelled.remove(&(Kind::NetworkPolicy, name.to_owned()));
+            }
+            if labels::is_owned_by(&policy.metadata, &uid(cluster)) {
+                view.network_policies.insert(name.to_owned(), policy);
+            }
+        }
         Some(
             Object::Cluster(_)
             | Object::Pod(_)
             | Object::Volume(_)
             | Object::Service(_)
             | Object::Budget(_)
-            | Object::Secret(_),
+            | Object::Secret(_)
+            | Object::NetworkPolicy(_),
         ) => {}
         None => {
-            // No kind has a name of another one: members end in a number, the Secret does not.
+            // No kind has a name of another one: members end in a number after that of the cluster, which the policy has, and the Secret in a word.
             memory.unlabelled.retain(|(_, own)| own != name);
         }
     }

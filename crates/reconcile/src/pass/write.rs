@@ -321,7 +321,8 @@ impl WriteRun {
             | Object::Pod(_)
             | Object::Volume(_)
             | Object::Service(_)
-            | Object::Budget(_) => WriteEnd::Done(Some(object)),
+            | Object::Budget(_)
+            | Object::NetworkPolicy(_) => WriteEnd::Done(Some(object)),
         }
     }
 }

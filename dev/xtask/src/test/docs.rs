@@ -6,6 +6,7 @@ mod commands;
 mod hazards;
 mod links;
 mod markdown;
+mod permissions;
 mod promql;
 mod rules;
 mod steps;
@@ -29,6 +30,7 @@ pub fn run(context: &Context) -> Result<Verdict> {
             Check { name: "crds", run: crds::drift },
             Check { name: "alerts", run: alerts::check },
             Check { name: "rules", run: rules::check },
+            Check { name: "permissions", run: permissions::check },
             Check { name: "commands", run: commands::check },
             Check { name: "behaviours", run: behaviours::check },
             Check { name: "rustdoc", run: rustdoc },

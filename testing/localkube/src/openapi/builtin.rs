@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{
     ConfigMap, Endpoints, Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret,
     Service, ServiceAccount,
 };
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::{Eviction, PodDisruptionBudget};
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::api::{discovery::v1::EndpointSlice, events};
@@ -53,6 +54,7 @@ fn generate() -> BTreeMap<(&'static str, &'static str), Schemas> {
     add::<Lease>(&mut documents);
     add::<Job>(&mut documents);
     add::<PodDisruptionBudget>(&mut documents);
+    add::<NetworkPolicy>(&mut documents);
     add::<Eviction>(&mut documents);
     add::<StorageClass>(&mut documents);
     add::<EndpointSlice>(&mut documents);

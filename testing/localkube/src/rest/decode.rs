@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::events;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -42,6 +43,7 @@ pub(super) fn decode(info: &ResourceInfo, object: &mut Value) -> Result<Vec<Stri
         ("discovery.k8s.io", "endpointslices") => read::<EndpointSlice>,
         ("events.k8s.io", "events") => read::<events::v1::Event>,
         ("batch", "jobs") => read::<Job>,
+        ("networking.k8s.io", "networkpolicies") => read::<NetworkPolicy>,
         ("policy", "poddisruptionbudgets") => read::<PodDisruptionBudget>,
         ("storage.k8s.io", "storageclasses") => read::<StorageClass>,
         (_, _) => return Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! Rows of Services, Endpoints and EndpointSlices.
+//! Rows of Services, Endpoints, EndpointSlices and NetworkPolicies.
 
 use jiff::Timestamp;
 use quorate_apistore::fields::{entries, integer, items, name, text, time};
@@ -27,6 +27,20 @@ pub(super) const SLICES: BuiltIn = BuiltIn {
     columns: &[shown("Name"), shown("AddressType"), shown("Ports"), shown("Endpoints"), shown("Age")],
     cells: slice,
 };
+
+pub(super) const POLICIES: BuiltIn =
+    BuiltIn { columns: &[shown("Name"), shown("Pod-Selector"), shown("Age")], cells: policy };
+
+fn policy(policy: &Value, now: Timestamp) -> Vec<Value> {
+    let selected = entries(policy, "/spec/podSelector/matchLabels");
+    let selected: Vec<String> =
+        selected.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
+    vec![
+        json!(name(policy)),
+        json!(or_none(&selected.join(","))),
+        json!(age::since(time(policy, "/metadata/creationTimestamp"), now)),
+    ]
+}
 
 fn service(service: &Value, now: Timestamp) -> Vec<Value> {
     let kind = text(service, "/spec/type");

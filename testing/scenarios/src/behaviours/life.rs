@@ -27,10 +27,15 @@ pub async fn a_cluster_goes_through_every_size_and_loses_no_acknowledged_write(
 pub async fn a_cluster_without_tls_is_bootstrapped_and_scaled(world: &impl World) -> Result<()> {
     let mut plain = spec(1);
     plain["tls"] = json!({"provider": "disabled"});
+    // Where the network enforces policies, peers, the operator and the writer go through this one.
+    plain["networkPolicy"] = json!({"enabled": true});
     world.create("plain", plain).await?;
     world.settled("plain", 1).await?;
     let writer = Writer::start(world, "plain").await?;
+    world.patch("plain", json!({"spec": {"networkPolicy": {"metricsFrom": []}}})).await?;
     world.scale("plain", 3).await?;
+    world.settled("plain", 3).await?;
+    world.patch("plain", json!({"spec": {"networkPolicy": null}})).await?;
     world.settled("plain", 3).await?;
     writer.stop().await?.are_all_readable(world, "plain").await
 }

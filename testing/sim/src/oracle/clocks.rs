@@ -57,7 +57,13 @@ impl World {
                 }
             }
             (
-                Kind::Cluster | Kind::Pod | Kind::Volume | Kind::Service | Kind::Budget | Kind::Secret,
+                Kind::Cluster
+                | Kind::Pod
+                | Kind::Volume
+                | Kind::Service
+                | Kind::Budget
+                | Kind::Secret
+                | Kind::NetworkPolicy,
                 Act::Create(_) | Act::Patch(_) | Act::PatchStatus(_) | Act::Evict { .. } | Act::Delete { .. },
             ) => {}
         }

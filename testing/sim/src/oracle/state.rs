@@ -116,7 +116,7 @@ impl World {
                 });
                 of_this_name || annotation(there, keys::CLUSTER_UID).is_some_and(is_own)
             }
-            Kind::Pod | Kind::Service | Kind::Budget | Kind::Secret => {
+            Kind::Pod | Kind::Service | Kind::Budget | Kind::Secret | Kind::NetworkPolicy => {
                 items(there, "/metadata/ownerReferences").iter().any(|owner| is_own(text(owner, "/uid")))
             }
         };

@@ -181,7 +181,7 @@ impl World {
                     "minAvailable {}",
                     integer(object, "/spec/minAvailable").unwrap_or_default()
                 )],
-                Kind::Secret => Vec::new(),
+                Kind::Secret | Kind::NetworkPolicy => Vec::new(),
             };
             if deleting(object) {
                 words.push("deleting".to_owned());

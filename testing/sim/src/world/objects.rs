@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube_core::DeserializeGuard;
 use quorate_api::{EtcdCluster, EtcdRestore, keys};
@@ -15,7 +16,7 @@ use quorate_reconcile::{CachedObjects, Caches, Object, ReadCluster};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// The kinds that the operator watches.
+/// The kinds that the operator watches, but for NetworkPolicies: no network is modelled that has any.
 pub const KINDS: [Kind; 6] =
     [Kind::Cluster, Kind::Pod, Kind::Volume, Kind::Service, Kind::Budget, Kind::Secret];
 
@@ -28,6 +29,7 @@ pub struct Parsed {
     services: Cache<Service>,
     budgets: Cache<PodDisruptionBudget>,
     secrets: Cache<Secret>,
+    network_policies: Cache<NetworkPolicy>,
 }
 
 type Cache<K> = BTreeMap<String, (String, Arc<K>)>;
@@ -41,6 +43,7 @@ pub fn resource(kind: Kind) -> ResourceKey {
         Kind::Service => ("", "services"),
         Kind::Budget => ("policy", "poddisruptionbudgets"),
         Kind::Secret => ("", "secrets"),
+        Kind::NetworkPolicy => ("networking.k8s.io", "networkpolicies"),
     };
     ResourceKey::new(group, plural)
 }
@@ -78,6 +81,7 @@ impl Parsed {
             services: cached(&mut self.services, watched(Kind::Service)?, parse),
             budgets: cached(&mut self.budgets, watched(Kind::Budget)?, parse),
             secrets: cached(&mut self.secrets, watched(Kind::Secret)?, parse),
+            network_policies: cached(&mut self.network_policies, watched(Kind::NetworkPolicy)?, parse),
             restores: restores(store, at),
         })
     }
@@ -91,6 +95,7 @@ impl Parsed {
             Kind::Service => Object::Service(parsed(&mut self.services, object, parse)),
             Kind::Budget => Object::Budget(parsed(&mut self.budgets, object, parse)),
             Kind::Secret => Object::Secret(parsed(&mut self.secrets, object, parse)),
+            Kind::NetworkPolicy => Object::NetworkPolicy(parsed(&mut self.network_policies, object, parse)),
         }
     }
 }
@@ -117,7 +122,7 @@ fn watched(
     all.retain(|object| {
         let own = match kind {
             Kind::Cluster => name(object) == at.name,
-            Kind::Pod | Kind::Volume | Kind::Service | Kind::Budget | Kind::Secret => {
+            Kind::Pod | Kind::Volume | Kind::Service | Kind::Budget | Kind::Secret | Kind::NetworkPolicy => {
                 label(object, keys::CLUSTER) == Some(&at.name)
             }
         };

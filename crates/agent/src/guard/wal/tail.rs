@@ -221,7 +221,7 @@ fn number(bytes: &mut &[u8]) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::guard) mod tests {
     use std::time::Duration;
 
     use super::super::Record;
@@ -283,6 +283,17 @@ mod tests {
             snapshot.extend([16, u8::try_from(term).unwrap(), 26, 0]);
             self.record(SNAPSHOT, Some(snapshot));
         }
+    }
+
+    /// A file with a hard state and an entry, and these records after them, with right checksums.
+    pub(in crate::guard) fn seed(records: &[(i64, Vec<u8>)]) -> Vec<u8> {
+        let mut log = Writer::new(0);
+        log.state(2, 1);
+        log.entry(1, 2, 40);
+        for (kind, data) in records {
+            log.record(*kind, Some(data.clone()));
+        }
+        log.bytes
     }
 
     fn tail(files: &[&[u8]]) -> Tail {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource as _;
@@ -33,6 +34,8 @@ pub struct Indexes {
     pub budgets: Index<PodDisruptionBudget>,
     /// Certificates.
     pub secrets: Index<Secret>,
+    /// Policies of the network.
+    pub network_policies: Index<NetworkPolicy>,
     /// The orders to restore in place, by the EtcdCluster that they name.
     pub restores: Index<ReadRestore>,
 }
@@ -40,7 +43,7 @@ pub struct Indexes {
 impl Indexes {
     /// Watches every kind.
     pub fn watch(&self, watches: &mut Watches<'_>) {
-        let Self { clusters, pods, volumes, services, budgets, secrets, restores } = self;
+        let Self { clusters, pods, volumes, services, budgets, secrets, network_policies, restores } = self;
         let labelled = Config::default().labels(keys::CLUSTER);
         watches.add(&Config::default(), clusters, itself);
         watches.add(&labelled, pods, by_label);
@@ -48,6 +51,7 @@ impl Indexes {
         watches.add(&labelled, services, by_label);
         watches.add(&labelled, budgets, by_label);
         watches.add(&labelled, secrets, by_label);
+        watches.add(&labelled, network_policies, by_label);
         watches.add_by(&Config::default(), restores, by_cluster);
     }
 
@@ -61,19 +65,21 @@ impl Indexes {
             services: self.services.get(root),
             budgets: self.budgets.get(root),
             secrets: self.secrets.get(root),
+            network_policies: self.network_policies.get(root),
             restores: parsed(self.restores.get(root)),
         }
     }
 
     /// Forgets a cluster of which nothing is left.
     pub fn remove_if_empty(&self, cluster: &NamespacedName) {
-        let Self { clusters, pods, volumes, services, budgets, secrets, restores } = self;
+        let Self { clusters, pods, volumes, services, budgets, secrets, network_policies, restores } = self;
         clusters.remove_if_empty(cluster);
         pods.remove_if_empty(cluster);
         volumes.remove_if_empty(cluster);
         services.remove_if_empty(cluster);
         budgets.remove_if_empty(cluster);
         secrets.remove_if_empty(cluster);
+        network_policies.remove_if_empty(cluster);
         restores.remove_if_empty(cluster);
     }
 }

@@ -14,7 +14,7 @@ use crate::{kube, manifests, repo};
 const ACCOUNT: &str = "system:serviceaccount:quorate-system:quorate";
 
 /// Permissions that are not used in every run.
-const NOT_ALWAYS_SEEN: [(&str, &str); 7] = [
+const NOT_ALWAYS_SEEN: [(&str, &str); 8] = [
     // No request of its own: an API server that is configured to checks it when an owner reference with blockOwnerDeletion is
     // written.
     ("etcdclusters.operator.etcd.io/finalizers", "update"),
@@ -23,6 +23,8 @@ const NOT_ALWAYS_SEEN: [(&str, &str); 7] = [
     ("etcdrestores.operator.etcd.io/finalizers", "update"),
     // Read again after a conflict with the disruption controller.
     ("poddisruptionbudgets.policy", "get"),
+    // Read again where another one's policy, or one without its label, has the name.
+    ("networkpolicies.networking.k8s.io", "get"),
     // Read where a removal is refused at the act: by a restore that was created in the same moment, or a Pod that still runs.
     ("jobs.batch", "get"),
     // Read when the operator is asked to end.
