@@ -40,9 +40,11 @@ pub fn policy(cluster: &EtcdCluster, at: &ClusterRef, defaults: &Defaults) -> Va
         let own = [members.clone(), backups].into_iter().chain(operator.clone());
         own.chain(peers(&clients)).collect()
     });
+    // The operator looks there, by a handshake without a certificate, while the authority of peers is being replaced.
+    let of_peers: Vec<Value> = std::iter::once(members).chain(operator.clone()).collect();
     let metrics: Option<Vec<Value>> = given.metrics_from.map(|readers| peers(&readers).collect());
     let ingress = [
-        rule(PEER_PORT, Some(vec![members])),
+        rule(PEER_PORT, Some(of_peers)),
         rule(CLIENT_PORT, clients),
         rule(PROBE_PORT, operator.map(|operator| vec![operator])),
         rule(METRICS_PORT, metrics),

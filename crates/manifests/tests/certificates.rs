@@ -369,3 +369,28 @@ fn m08_a_certificate_that_is_not_valid_yet_is_reported_until_it_is_issued_anew()
         "{message}"
     );
 }
+
+#[test]
+fn a_rotation_is_told_by_tlsready_with_the_command_that_ends_the_wait_for_clients() {
+    let mut world = with_tls();
+    world.edit(Kind::Cluster, "demo", |cluster| {
+        cluster["metadata"]["annotations"] = json!({ keys::ROTATE_CA: "clients" });
+    });
+    world.settle();
+    let (status, reason, message) = world.condition("TLSReady");
+    assert_eq!((status, reason), is("True", "RotatingAuthority"));
+    let rotation = world.status().certificates.unwrap().rotation.unwrap();
+    assert_eq!(rotation.stage, "Trust");
+    let command = format!("{}={}", keys::CLIENTS_TRUST, &rotation.to[..16]);
+    assert!(message.contains(&command), "{message}");
+    assert_eq!(world.condition("Ready").0, "True", "nothing is wrong meanwhile");
+    // Everybody trusts both, and the one that signs comes first.
+    let (old, new) = (pem(&world, "demo-ca", "tls.crt"), pem(&world, "demo-ca", "next.crt"));
+    for secret in ["demo-server-tls", "demo-client-tls", "demo-connection"] {
+        assert_eq!(pem(&world, secret, "ca.crt"), format!("{old}{new}"), "{secret}");
+    }
+    assert_eq!(pem(&world, "demo-peer-tls", "ca.crt"), pem(&world, "demo-peer-ca", "tls.crt"));
+    assert_eq!(pem(&world, "demo-peer-tls", "trust"), "1", "an agent waits for all three");
+    let pod: Value = world.get(Kind::Pod, "demo-0");
+    assert!(pod.to_string().contains("--trust=1"), "{pod:#}");
+}

@@ -71,7 +71,7 @@ fn with_lists_clients_are_those_and_the_members_the_operator_and_the_jobs() {
     ]);
     assert_eq!(json!(clients[..3]), own);
     assert_eq!(sources(&world, 2381), Some(vec![kamaji]));
-    assert_eq!(sources(&world, 2380), Some(vec![own[0].clone()]), "a client is no peer");
+    assert_eq!(sources(&world, 2380), Some(vec![own[0].clone(), own[2].clone()]), "a client is no peer");
     assert_eq!(sources(&world, 9980), Some(vec![own[2].clone()]));
 }
 

@@ -5,7 +5,6 @@ use quorate_manifests::Kind;
 use quorate_model::Span;
 use quorate_sim::history::{History, sound_story};
 use quorate_sim::world::World;
-use quorate_sim::world::faults::Fault;
 use serde_json::{Value, json};
 
 fn with_tls(size: u32) -> Value {

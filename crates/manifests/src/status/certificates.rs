@@ -90,6 +90,11 @@ fn of_leaves(picture: &Picture<'_>, seen: &Certificates, authorities: &BTreeMap<
             ),
         );
     }
+    let rotates =
+        |waiting: &&Waiting| matches!(waiting, Waiting::Rotating(..) | Waiting::ClientsHaveTime(..));
+    if let Some(waiting) = picture.plan.waiting.iter().find(rotates) {
+        return Finding::yes(Reason::RotatingAuthority, text(waiting));
+    }
     match Leaf::ALL.into_iter().find(is_outdated) {
         Some(leaf) => Finding::yes(Reason::CertificateExpiring, overdue(picture, seen, leaf)),
         None => Finding::yes(Reason::CertificatesIssued, "every certificate exists"),

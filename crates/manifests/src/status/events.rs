@@ -137,6 +137,7 @@ fn of_condition(type_: ConditionType, before: Option<&Condition>, after: &Condit
         }
         ConditionType::SingleMemberRecoveryActive if news && !is(after, Reason::NoReplacement) => true,
         ConditionType::TlsReady if news && is_certificate_trouble(after) => true,
+        ConditionType::TlsReady if news && is(after, Reason::RotatingAuthority) => false,
         ConditionType::UpToDate if news && is(after, Reason::Downgrading) => false,
         ConditionType::VersionUpgradeBlocked if news && is(after, Reason::KnownCorruptVersion) => true,
         ConditionType::VersionUpgradeBlocked if news && is(after, Reason::UpgradeBackupFailed) => true,

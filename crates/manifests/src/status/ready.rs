@@ -136,8 +136,9 @@ fn warning(details: &Details) -> Option<&Explanation> {
     let unsound = Some(version).filter(|why| why.reason() == Reason::KnownCorruptVersion);
     let backups = details.get(&ConditionType::BackupHealthy).filter(|finding| finding.holds == Some(false));
     let tls = &details[&ConditionType::TlsReady].why;
-    let expiring = Some(tls).filter(|why| why.reason() == Reason::CertificateExpiring);
-    unsound.or(backups.map(|finding| &finding.why)).or(expiring)
+    let of_certificates = [Reason::CertificateExpiring, Reason::RotatingAuthority];
+    let certificates = Some(tls).filter(|why| of_certificates.contains(&why.reason()));
+    unsound.or(backups.map(|finding| &finding.why)).or(certificates)
 }
 
 /// A write or a call that failed is why the cluster does not get ready, unless clients are not served or a person is needed: that matters
