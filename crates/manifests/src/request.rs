@@ -252,7 +252,8 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
                     }
                     AgentDelivery::ImageVolume => true,
                 },
-                trust: record.trust,
+                // As long as the Secrets have an earlier one, waiting for the recorded one could last for ever: only a later pass writes them.
+                trust: snapshot.certificates.as_ref().map_or(0, |seen| seen.trust().min(record.trust)),
                 ip_family: defaults.ip_family,
                 priority_class: default_priority_class(context),
             });

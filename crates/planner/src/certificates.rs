@@ -94,6 +94,11 @@ fn sign(draft: &mut Draft<'_>, seen: &Certificates) {
             continue;
         }
         let by = authority.fingerprint.clone();
+        // C4 gives it the place of the signer first: what is there shows after a loss of status which one signs.
+        let of = draft.seen.signs_for(seen, &draft.record, leaf.ca());
+        if seen.authorities.get(&of).is_some_and(|secret| !secret.is_first(&by)) {
+            continue;
+        }
         match present {
             None => {
                 draft.propose(Effect::kube(Step::I2, KubeEffect::IssueLeaf { leaf, by }));

@@ -13,15 +13,20 @@ use quorate_model::{Ca, Effect, Fingerprint, KubeEffect, Step, Waiting};
 use crate::draft::Draft;
 use crate::safety;
 
+/// No generation of trust comes that far: a person made it up.
+const MADE_UP: u32 = 1_000_000;
+
 /// One step further, if it is safe. Nothing waits for it: the members serve on meanwhile.
 pub(crate) fn advance(draft: &mut Draft<'_>) {
     let Some(seen) = draft.seen.certificates.as_ref() else { return };
     go_on_from(draft, seen);
+    give_up_what_is_lost(draft, seen);
     if draft.record.rotation.is_none() {
         begin(draft, seen);
     }
     let Some(rotation) = draft.record.rotation.clone() else {
         arrange(draft, seen, Step::C7);
+        write_generation(draft, seen);
         return;
     };
     match rotation.stage {
@@ -45,9 +50,50 @@ pub(crate) fn advance(draft: &mut Draft<'_>) {
 /// did not.
 fn go_on_from(draft: &mut Draft<'_>, seen: &Certificates) {
     let of_leaves = seen.leaves.values().filter_map(|leaf| Some(leaf.content.as_ref().ok()?.trust));
-    let known = of_leaves.chain(draft.seen.pods.values().map(|pod| pod.trust)).max().unwrap_or(0);
-    if known > draft.record.trust {
+    // Pods are asked only where nothing is recorded: more people may annotate them.
+    let of_pods = draft.seen.pods.values().map(|pod| pod.trust).filter(|_| draft.record.trust == 0);
+    let known = of_leaves.chain(of_pods).max().unwrap_or(0);
+    if known > draft.record.trust && known < MADE_UP {
         draft.write_record(Step::C1, |record| record.trust = known);
+    }
+}
+
+/// The new authority is gone, with its key: nobody can sign by it. Before it signed, that is as if it had never been, and the order begins
+/// anew. After that, only another order begins, from it to a third one.
+fn give_up_what_is_lost(draft: &mut Draft<'_>, seen: &Certificates) {
+    let Some(rotation) = draft.record.rotation.clone() else { return };
+    let secret = seen.authorities.get(&rotation.ca);
+    if secret.is_some_and(|secret| secret.with(&rotation.to).is_some()) {
+        return;
+    }
+    let is_ordered_anew = draft.seen.rotation_policy.order.as_ref().is_some_and(|order| {
+        order.ca == rotation.ca && draft.record.spent_rotation.as_ref() != Some(&order.text)
+    });
+    match rotation.stage {
+        RotationStage::Trust => draft.write_record(Step::C7, |record| {
+            (record.rotation, record.spent_rotation) = (None, None);
+        }),
+        RotationStage::Sign | RotationStage::Drop if is_ordered_anew => {
+            draft.write_record(Step::C7, |record| record.rotation = None);
+        }
+        RotationStage::Sign | RotationStage::Drop => {}
+    }
+}
+
+/// The generation beside leaves that lack it: Secrets of before, which somebody put there. Members that start wait for it.
+fn write_generation(draft: &mut Draft<'_>, seen: &Certificates) {
+    for (leaf, secret) in &seen.leaves {
+        if !draft.signs(*leaf) && !is_written(secret, draft.record.trust, &[], None) {
+            let write = KubeEffect::WriteTrust {
+                leaf: *leaf,
+                secret: secret.uid.clone(),
+                resource_version: secret.resource_version.clone(),
+                trust: Vec::new(),
+                drop: None,
+                generation: draft.record.trust,
+            };
+            draft.propose(Effect::kube(Step::C2, write));
+        }
     }
 }
 
@@ -207,9 +253,13 @@ fn arrange(draft: &mut Draft<'_>, seen: &Certificates, step: Step) {
         let Some(signer) = draft.record.authority_of(ca).cloned() else { continue };
         let Some(secret) = seen.authorities.get(&ca) else { continue };
         let rotation = draft.record.rotation.as_ref().filter(|rotation| rotation.ca == ca);
-        let previous = rotation.map(|rotation| &rotation.from).and_then(|from| secret.with(from));
-        let previous = previous.map(|previous| previous.fingerprint.clone());
-        let is_first = secret.content.as_ref().is_ok_and(|first| first.fingerprint == signer);
+        let from = rotation.map(|rotation| &rotation.from);
+        let previous = from.filter(|from| {
+            let is_previous = |previous: &Authority| previous.fingerprint == **from;
+            secret.with(from).is_some() || secret.previous.as_ref().is_some_and(is_previous)
+        });
+        let previous = previous.cloned();
+        let is_first = secret.is_first(&signer);
         let has_previous =
             secret.previous.as_ref().map(|previous| &previous.fingerprint) == previous.as_ref();
         let has_left_over = secret.next.is_some() && rotation.is_some();

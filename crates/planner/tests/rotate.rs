@@ -292,3 +292,53 @@ fn r19_nothing_is_taken_out_of_a_bundle_but_the_earlier_authority_in_the_last_st
     );
     assert_eq!(judge(write(&rotation.to, &rotation.from)), Err(Unsafe::AnotherAuthority), "it signs");
 }
+
+#[test]
+fn a_secret_of_before_gets_the_generation_again_or_members_that_start_would_wait_for_ever() {
+    let mut world = ordered(3, Ca::Peers);
+    until(&mut world, Some(RotationStage::Trust));
+    until(&mut world, None);
+    world.settle();
+    let leaves = &mut world.seen.certificates.as_mut().unwrap().leaves;
+    leaves.get_mut(&Leaf::Server).unwrap().content.as_mut().unwrap().trust = 0;
+    let story = world.settle();
+    assert!(story.contains("C2 note the generation of trust beside the server certificate"), "{story}");
+    assert!(!story.contains("U5"), "nothing restarts: {story}");
+    assert_eq!(world.seen.certificates.as_ref().unwrap().trust(), 2);
+}
+
+#[test]
+fn a_new_authority_that_is_lost_before_it_signs_is_made_again_and_after_that_on_another_order() {
+    let mut world = ordered(3, Ca::Peers);
+    until(&mut world, Some(RotationStage::Trust));
+    world.seen.certificates.as_mut().unwrap().authorities.get_mut(&Ca::Peers).unwrap().next = None;
+    world.observe();
+    let why = may_sign_with_new(&world.seen, &world.seen.record);
+    assert!(why.is_err(), "nobody could sign by it");
+    until(&mut world, Some(RotationStage::Sign));
+
+    // Its Secret comes back from a backup of before the rotation.
+    step(&mut world, &mut String::new());
+    let old = crate::world::certificates::authority(&world.seen, "peer-ca-1", world.now);
+    world.seen.certificates.as_mut().unwrap().authorities.insert(Ca::Peers, old);
+    for _ in 0..20 {
+        step(&mut world, &mut String::new());
+    }
+    assert_eq!(
+        world.seen.record.peer_authority.as_ref().map(Fingerprint::as_str).map(|one| one == "peer-ca-1"),
+        Some(false)
+    );
+    order(&mut world, Ca::Peers, "/lost");
+    until(&mut world, Some(RotationStage::Trust));
+    until(&mut world, None);
+}
+
+#[test]
+fn who_annotates_a_pod_does_not_raise_the_generation() {
+    let mut world = ordered(1, Ca::Peers);
+    until(&mut world, Some(RotationStage::Trust));
+    until(&mut world, None);
+    world.seen.pods.get_mut(&name("demo-0")).unwrap().trust = 5000;
+    world.settle();
+    assert_eq!(world.seen.record.trust, 2);
+}

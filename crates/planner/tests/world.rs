@@ -792,7 +792,7 @@ impl World {
                 .as_ref()
                 .map(|target| target.pod.revision.clone())
                 .unwrap_or_default(),
-            trust: self.seen.record.trust,
+            trust: self.seen.certificates.as_ref().map_or(0, |seen| seen.trust().min(self.seen.record.trust)),
             gated: is_first,
             boots_new: boot == Boot::New,
             read_only: self.held(boot),

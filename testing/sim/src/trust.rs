@@ -116,7 +116,7 @@ impl Trust {
         let may_have =
             may_have.filter(|(replaced, _)| replaced.is_none_or(|at| now - at <= KUBELET_BRINGS_WITHIN));
         let fit = may_have.map(|(_, (_, mounted))| mounted).filter(|mounted| is_fit(mounted)).last();
-        fit.or_else(|| self.now()).cloned()
+        fit.cloned()
     }
 
     /// Whether one of the authorities in this entry of a Secret signed the leaf in that one. What a person put there is not judged.

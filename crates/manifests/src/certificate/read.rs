@@ -116,6 +116,13 @@ pub(super) fn one(secret: &Secret, key: &str) -> Result<Parsed, String> {
     certificates(secret, key)?.into_iter().next().ok_or_else(|| format!("{key} has no certificate"))
 }
 
+/// The public key (`SubjectPublicKeyInfo`, DER) of the first certificate in a PEM, if it can be read.
+pub fn public_key(pem: &str) -> Option<Vec<u8>> {
+    let block = Pem::iter_from_buffer(pem.as_bytes()).next()?.ok()?;
+    let (_, certificate) = X509Certificate::from_der(&block.contents).ok()?;
+    Some(certificate.public_key().raw.to_vec())
+}
+
 /// A certificate (DER), if it can be read.
 pub(super) fn parse_der(der: &[u8]) -> Option<Parsed> {
     X509Certificate::from_der(der).ok().map(|(_, certificate)| parse(der, &certificate))

@@ -53,7 +53,9 @@ impl Place {
 /// The authority at a place of a Secret, if there is one that can be used.
 pub(crate) fn at(secret: &Secret, place: Place) -> Option<Authority> {
     let (cert, key) = place.keys();
-    entry(secret, key)?;
+    if place != Place::Previous {
+        entry(secret, key)?;
+    }
     let found = one(secret, cert).ok().filter(|found| found.is_authority)?;
     Some(Authority { fingerprint: found.fingerprint, validity: found.validity })
 }
@@ -64,9 +66,9 @@ pub(crate) fn trust_of(secret: &Secret) -> u32 {
     text.and_then(|text| generation(&text)).unwrap_or(0)
 }
 
-/// A generation of trust as it is written in Secrets and on Pods; none that a person made up, with which the next one could not be counted.
+/// A generation of trust as it is written in Secrets and on Pods; none with which the next one could not be counted.
 pub(crate) fn generation(text: &str) -> Option<u32> {
-    text.trim().parse().ok().filter(|generation| *generation < 1_000_000)
+    text.trim().parse().ok().filter(|generation| *generation < 1_000_000_000)
 }
 
 /// The certificate and key of the authority of this fingerprint, in whichever Secret and place it is.
@@ -75,13 +77,14 @@ pub(crate) fn pair(
     own: (&ClusterRef, &ClusterUid),
     by: &Fingerprint,
 ) -> Option<KeyPair> {
-    let (secret, place) = places(secrets, own).find(|(secret, place)| is_at(secret, *place, by))?;
+    let signs = |(secret, place): &(&Secret, Place)| *place != Place::Previous && is_at(secret, *place, by);
+    let (secret, place) = places(secrets, own).find(signs)?;
     let (cert, key) = place.keys();
     let text = |key: &str| Some(String::from_utf8_lossy(entry(secret, key)?).into_owned());
     Some(KeyPair { cert: text(cert)?, key: text(key)? })
 }
 
-/// C4, C7: the patch that gives each authority in a Secret its place. `None` if the signer is not in it.
+/// C4, C7: the patch that gives each authority in a Secret its place, and keeps no key but that of the signer. `None` if the signer is not in it.
 pub(crate) fn arrange(
     secret: &Secret,
     (uid, version): (&Uid, &str),
@@ -90,22 +93,17 @@ pub(crate) fn arrange(
 ) -> Option<Act> {
     let place_of =
         |fingerprint: &Fingerprint| Place::ALL.into_iter().find(|place| is_at(secret, *place, fingerprint));
-    let taken = |from: Place, to: Place| {
-        let ((from_cert, from_key), (to_cert, to_key)) = (from.keys(), to.keys());
-        let value = |key: &str| Some(json!(ByteString(entry(secret, key)?.to_vec())));
-        Some([(to_cert, value(from_cert)?), (to_key, value(from_key)?)])
-    };
+    let value = |key: &str| Some(json!(ByteString(entry(secret, key)?.to_vec())));
     let mut data: BTreeMap<&str, Value> = BTreeMap::new();
     for place in [Place::Next, Place::Previous] {
         let (cert, key) = place.keys();
         data.extend([(cert, Value::Null), (key, Value::Null)]);
     }
-    let signs = taken(place_of(signer)?, Place::Signer)?;
-    data.insert(CA, signs[0].1.clone());
-    data.extend(signs);
-    data.extend(
-        previous.and_then(place_of).and_then(|place| taken(place, Place::Previous)).into_iter().flatten(),
-    );
+    let (cert, key) = place_of(signer)?.keys();
+    data.extend([(CA, value(cert)?), (CERT, value(cert)?), (KEY, value(key)?)]);
+    // Its certificate alone: it signs nothing any more, and shows what the leaves are of that exist.
+    let previous = previous.and_then(place_of).and_then(|place| value(place.keys().0));
+    data.extend(previous.map(|cert| (Place::Previous.keys().0, cert)));
     Some(patch(uid, version, &json!(data)))
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use quorate_api::Reason;
 use quorate_api::status::{CertificatesStatus, EtcdClusterStatus};
+use quorate_api::{Reason, keys};
 use quorate_model::certificate::Validity;
 use quorate_model::snapshot::{Authority, AuthoritySecret, Certificates, Signing};
 use quorate_model::{Ca, Instant, Leaf, Snapshot, Waiting};
@@ -61,8 +61,9 @@ fn of_leaves(picture: &Picture<'_>, seen: &Certificates, authorities: &BTreeMap<
         let begins = time(authority.validity.not_before).0;
         let text = format!(
             "the certificate authority in {} is not valid before {begins}: members and clients refuse what it signed until then. If \
-             that is long, move the data to a new EtcdCluster: an authority is never replaced",
-            seen.authority_name(*ca)
+             that is long, let another one take its place: annotate the EtcdCluster with {}={ca}",
+            seen.authority_name(*ca),
+            keys::ROTATE_CA
         );
         return Finding::no(Reason::CertificatesMissing, text);
     }
@@ -84,9 +85,10 @@ fn of_leaves(picture: &Picture<'_>, seen: &Certificates, authorities: &BTreeMap<
         return Finding::yes(
             Reason::CertificateExpiring,
             format!(
-                "the certificate authority in {} ends on {ends}, and no certificate is renewed beyond that. Plan to \
-                 move the data to a new EtcdCluster before",
-                seen.authority_name(*ca)
+                "the certificate authority in {} ends on {ends}, and no certificate is renewed beyond that. Another one takes its place: if \
+                 that is not under way, annotate the EtcdCluster with {}={ca}",
+                seen.authority_name(*ca),
+                keys::ROTATE_CA
             ),
         );
     }

@@ -41,7 +41,7 @@ pub struct AuthoritySecret {
     pub content: Result<Authority, String>,
     /// The authority beside it that is to take its place.
     pub next: Option<Authority>,
-    /// The authority beside it whose place it took.
+    /// The authority beside it whose place it took: without its key, so it signs nothing any more.
     pub previous: Option<Authority>,
 }
 
@@ -256,9 +256,14 @@ impl Certificates {
 }
 
 impl AuthoritySecret {
-    /// The authority of this name in it, wherever it is.
+    /// Whether this one has the place of the signer.
+    pub fn is_first(&self, fingerprint: &Fingerprint) -> bool {
+        self.content.as_ref().is_ok_and(|first| first.fingerprint == *fingerprint)
+    }
+
+    /// The authority of this name in it, if it can sign.
     pub fn with(&self, fingerprint: &Fingerprint) -> Option<&Authority> {
-        let all = self.content.as_ref().ok().into_iter().chain(&self.next).chain(&self.previous);
+        let all = self.content.as_ref().ok().into_iter().chain(&self.next);
         all.into_iter().find(|authority| authority.fingerprint == *fingerprint)
     }
 }

@@ -3,6 +3,7 @@
 //! once, and the kubelet brings it a leaf late.
 
 use quorate_model::effect::Unsafe;
+use quorate_model::record::{Member, Stage};
 use quorate_model::rotation::{Handshake, Rotation, RotationStage};
 use quorate_model::snapshot::{Certificates, LeafCertificate};
 use quorate_model::{Ca, Fingerprint, Leaf, MemberName, Record, Snapshot, Uid};
@@ -30,6 +31,11 @@ pub fn may_sign_with_new(seen: &Snapshot, record: &Record) -> Judged {
         |leaf: &LeafCertificate| leaf.trusted.contains(&rotation.from) && leaf.trusted.contains(&rotation.to);
     if !all_leaves(certificates, record, rotation, trusts_both) {
         forbid(Unsafe::BundleNotWritten)?;
+    }
+    let has_key =
+        certificates.authorities.get(&rotation.ca).is_some_and(|own| own.with(&rotation.to).is_some());
+    if !has_key {
+        forbid(Unsafe::AnotherAuthority)?;
     }
     each_member(seen, record, |member| {
         let trusts = shaken(seen, member, rotation.ca).is_some_and(|seen| seen.trusts.contains(&rotation.to));
@@ -125,9 +131,13 @@ pub(super) fn may_write_trust(
     let leaves = scene.seen.certificates.as_ref().map(|seen| &seen.leaves);
     let seen = leaves.and_then(|leaves| leaves.get(&leaf));
     let is_that = seen.is_some_and(|seen| seen.uid == *secret && seen.resource_version == version);
-    let rotation =
-        scene.record.rotation.as_ref().filter(|_| is_that && bundle.generation == scene.record.trust);
-    let Some(rotation) = rotation else { return forbid(Unsafe::AnotherAuthority) };
+    if !is_that || bundle.generation != scene.record.trust {
+        return forbid(Unsafe::AnotherAuthority);
+    }
+    let Some(rotation) = scene.record.rotation.as_ref() else {
+        let only_generation = bundle.trust.is_empty() && bundle.drop.is_none();
+        return if only_generation { Ok(()) } else { forbid(Unsafe::AnotherAuthority) };
+    };
     let is_of = leaf.ca() == rotation.ca;
     let known = [&rotation.from, &rotation.to];
     let only_known = bundle.trust.iter().all(|one| is_of && known.contains(&one));
@@ -183,7 +193,11 @@ fn all_leaves(
 /// Every member that is recorded, and every other Pod: a member without one starts with what its Secrets have then, and until it does
 /// nobody knows what still runs of it.
 fn each_member(seen: &Snapshot, record: &Record, judge: impl Fn(&MemberName) -> Judged) -> Judged {
-    let members = record.members.keys().filter(|_| !record.hibernating);
+    // One that leaves and has no Pod any more starts never again.
+    let stays = |(name, member): &(&MemberName, &Member)| {
+        !record.hibernating && (!matches!(member.stage, Stage::Leaving(_)) || seen.pods.contains_key(*name))
+    };
+    let members = record.members.iter().filter(stays).map(|(name, _)| name);
     let others = seen.pods.keys().filter(|pod| record.hibernating || !record.members.contains_key(*pod));
     members.chain(others).try_for_each(judge)
 }

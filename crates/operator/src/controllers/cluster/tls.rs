@@ -1,6 +1,6 @@
 //! Generates keys and certificates. What is generated, and for how long it is valid, is decided by `quorate_manifests`.
 
-use quorate_manifests::certificate::{Generate, KeyPair, LeafContent};
+use quorate_manifests::certificate::{Generate, KeyPair, LeafContent, read};
 use quorate_model::Instant;
 use quorate_model::certificate::Validity;
 use rcgen::{
@@ -15,6 +15,9 @@ pub enum IssueError {
     /// The authority in the Secret cannot be used.
     #[error("the authority cannot be used")]
     Authority(#[source] rcgen::Error),
+    /// The key beside the authority is that of another one: nobody would accept what it signs.
+    #[error("the authority cannot be used: its tls.key is not the key of its tls.crt")]
+    OtherKey,
     /// The leaf cannot be generated.
     #[error("the certificate {0} cannot be generated")]
     Leaf(String, #[source] rcgen::Error),
@@ -40,9 +43,12 @@ fn authority(common_name: &str, validity: Validity) -> Result<KeyPair, IssueErro
 }
 
 fn leaf(authority: &KeyPair, content: &LeafContent) -> Result<KeyPair, IssueError> {
-    let issuer = rcgen::KeyPair::from_pem(&authority.key)
-        .and_then(|key| Issuer::from_ca_cert_pem(&authority.cert, key));
-    let issuer = issuer.map_err(IssueError::Authority)?;
+    let key = rcgen::KeyPair::from_pem(&authority.key).map_err(IssueError::Authority)?;
+    // A handshake shows names and key identifiers alone, by which this would go unnoticed.
+    if read::public_key(&authority.cert) != Some(key.public_key_der()) {
+        return Err(IssueError::OtherKey);
+    }
+    let issuer = Issuer::from_ca_cert_pem(&authority.cert, key).map_err(IssueError::Authority)?;
     let made = || {
         let key = rcgen::KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
         let mut params = params(&content.common_name, &content.names, content.validity)?;
@@ -157,6 +163,18 @@ mod tests {
         let name = "demo-0.demo.default.svc";
         assert!(peer.serves(name, at(-300)) && peer.serves(name, at(364 * 86_400)));
         assert!(!peer.serves(name, at(-3600)) && !peer.serves(name, at(366 * 86_400)));
+    }
+
+    #[test]
+    fn a_key_of_another_authority_signs_nothing() {
+        let validity = Validity { not_before: NOW, not_after: Instant(NOW.0 + 86_400_000) };
+        let ca =
+            || generate(&Generate::Authority { common_name: "quorate-ca 1".to_owned(), validity }).unwrap();
+        let mixed = KeyPair { cert: ca().cert, key: ca().key };
+        let (common_name, organizations) = ("quorate-peer".to_owned(), Vec::new());
+        let content = LeafContent { common_name, organizations, names: Vec::new(), server: true, validity };
+        let refused = generate(&Generate::Leaf { authority: mixed, content });
+        assert!(matches!(refused, Err(IssueError::OtherKey)));
     }
 
     #[test]
