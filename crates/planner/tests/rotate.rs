@@ -1,6 +1,7 @@
 //! Rotation of a certificate authority: another one takes its place, and members and clients never refuse each other.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use crate::world::certificates::{DAY, next};
 use crate::world::{World, name};
@@ -40,7 +41,7 @@ fn until(world: &mut World, wanted: Option<RotationStage>) -> String {
 fn step(world: &mut World, story: &mut String) {
     let plan = world.plan();
     for effect in &plan.effects {
-        story.push_str(&format!("{} {effect}\n", effect.step()));
+        let _ = writeln!(story, "{} {effect}", effect.step());
     }
     let waits_for_clients =
         plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::ClientsHaveTime(..)));

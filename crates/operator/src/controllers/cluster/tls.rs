@@ -5,7 +5,7 @@ use quorate_model::Instant;
 use quorate_model::certificate::Validity;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData as _,
 };
 use time::OffsetDateTime;
 
@@ -45,7 +45,7 @@ fn authority(common_name: &str, validity: Validity) -> Result<KeyPair, IssueErro
 fn leaf(authority: &KeyPair, content: &LeafContent) -> Result<KeyPair, IssueError> {
     let key = rcgen::KeyPair::from_pem(&authority.key).map_err(IssueError::Authority)?;
     // A handshake shows names and key identifiers alone, by which this would go unnoticed.
-    if read::public_key(&authority.cert) != Some(key.public_key_der()) {
+    if read::public_key(&authority.cert) != Some(key.subject_public_key_info()) {
         return Err(IssueError::OtherKey);
     }
     let issuer = Issuer::from_ca_cert_pem(&authority.cert, key).map_err(IssueError::Authority)?;
