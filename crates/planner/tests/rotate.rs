@@ -343,3 +343,21 @@ fn who_annotates_a_pod_does_not_raise_the_generation() {
     world.settle();
     assert_eq!(world.seen.record.trust, 2);
 }
+
+#[test]
+fn r19_the_new_authority_does_not_sign_while_a_member_that_starts_would_not_trust_it() {
+    let mut world = ordered(3, Ca::Peers);
+    until(&mut world, Some(RotationStage::Trust));
+    while world.seen.pods.len() < 3 || world.seen.pods.values().any(|pod| pod.trust == 0) {
+        step(&mut world, &mut String::new());
+    }
+    // Somebody cut the bundle when every member had read it.
+    let leaves = &mut world.seen.certificates.as_mut().unwrap().leaves;
+    leaves.get_mut(&Leaf::Peer).unwrap().content.as_mut().unwrap().trusted =
+        vec![Fingerprint::new("peer-ca-1")];
+    world.observe();
+    let judged = || may_sign_with_new(&world.seen, &world.seen.record);
+    assert_eq!(stage(&world), Some(RotationStage::Trust));
+    assert_eq!(judged(), Err(Unsafe::BundleNotWritten));
+    without("BundleNotWritten", || assert_eq!(judged(), Ok(())));
+}

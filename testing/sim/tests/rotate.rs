@@ -3,7 +3,9 @@
 
 use quorate_manifests::Kind;
 use quorate_model::Span;
+use quorate_planner::safety::mutants::without;
 use quorate_sim::history::{History, sound_story};
+use quorate_sim::oracle::Property;
 use quorate_sim::world::World;
 use serde_json::{Value, json};
 
@@ -116,4 +118,19 @@ fn a_member_or_a_secret_that_is_lost_at_any_step_of_a_rotation_is_made_good_and_
         }
     }
     assert!(happened >= 24, "{happened}");
+}
+
+#[test]
+fn without_a_look_at_what_members_trust_or_present_they_refuse_each_other() {
+    let violated = |text: &str| {
+        let edit = json!({ "at": 0, "what": { "edit": rotation(text) } });
+        let history = json!({ "before": [with_tls(3)], "spec": {}, "departures": [edit] });
+        let history: History = serde_json::from_value(history).unwrap();
+        history.story().violation().map(|violation| violation.property)
+    };
+    // The operator presents at once what was signed, other members when their kubelets bring it.
+    for (check, text) in [("NotTrusted", "clients"), ("EarlierPresented", "peers")] {
+        assert_eq!(violated(text), None);
+        assert_eq!(without(check, || violated(text)), Some(Property::MembersTrustEachOther), "{check}");
+    }
 }
