@@ -82,21 +82,18 @@ fn record(draft: &mut Draft<'_>, ca: Ca, authority: &Authority) {
 /// I2, I3.
 fn sign(draft: &mut Draft<'_>, seen: &Certificates) {
     for leaf in Leaf::ALL {
-        let Signing::With(_, authority) = draft.seen.signing(seen, &draft.record, leaf.ca()) else {
-            continue;
-        };
+        let ca = draft.seen.signs_for(seen, &draft.record, leaf.ca());
+        let Signing::With(secret, authority) = draft.seen.signing(seen, &draft.record, ca) else { continue };
         let present = seen.leaves.get(&leaf);
         if authority.validity.has_ended(draft.now) {
             if present.is_none() {
-                let ca = draft.seen.signs_for(seen, &draft.record, leaf.ca());
                 draft.wait(Waiting::AuthorityEnded(seen.authority_name(ca)));
             }
             continue;
         }
         let by = authority.fingerprint.clone();
         // C4 gives it the place of the signer first: what is there shows after a loss of status which one signs.
-        let of = draft.seen.signs_for(seen, &draft.record, leaf.ca());
-        if seen.authorities.get(&of).is_some_and(|secret| !secret.is_first(&by)) {
+        if !secret.is_first(&by) {
             continue;
         }
         match present {

@@ -8,7 +8,7 @@
 
 use quorate_model::rotation::{Rotation, RotationStage};
 use quorate_model::snapshot::{Authority, AuthoritySecret, Certificates, LeafSecret, Signing};
-use quorate_model::{Ca, Effect, Fingerprint, KubeEffect, Step, Waiting};
+use quorate_model::{Ca, Effect, Fingerprint, Instant, KubeEffect, Record, Snapshot, Step, Waiting};
 
 use crate::draft::Draft;
 use crate::safety;
@@ -26,24 +26,38 @@ pub(crate) fn advance(draft: &mut Draft<'_>) {
     }
     let Some(rotation) = draft.record.rotation.clone() else {
         arrange(draft, seen, Step::C7);
-        write_generation(draft, seen);
+        write_bundles(draft, seen, None, Step::C2);
         return;
     };
     match rotation.stage {
         RotationStage::Trust => {
-            write_bundles(draft, seen, &rotation, Step::C2);
+            write_bundles(draft, seen, Some(&rotation), Step::C2);
             sign_with_new(draft, &rotation);
         }
         RotationStage::Sign => {
             arrange(draft, seen, Step::C4);
-            write_bundles(draft, seen, &rotation, Step::C2);
+            write_bundles(draft, seen, Some(&rotation), Step::C2);
             drop_earlier(draft, &rotation);
         }
         RotationStage::Drop => {
-            write_bundles(draft, seen, &rotation, Step::C6);
+            write_bundles(draft, seen, Some(&rotation), Step::C6);
             finish(draft, &rotation);
         }
     }
+}
+
+/// The authority that is to be replaced: by order, whose text comes with it, or since two thirds of its life are over.
+pub(crate) fn wanted(seen: &Snapshot, record: &Record, now: Instant) -> Option<(Ca, Option<String>)> {
+    if let Some(order) = seen.unspent_rotation(record) {
+        return Some((order.ca, Some(order.text.clone())));
+    }
+    let certificates = seen.certificates.as_ref()?;
+    let is_due = |ca: &Ca| match seen.signing(certificates, record, *ca) {
+        Signing::With(_, authority) => now >= authority.validity.renewal(),
+        Signing::ToCreate | Signing::Lost(_) => false,
+    };
+    // That of peers first: it has no clients that need their time.
+    [Ca::Peers, Ca::Clients].into_iter().find(is_due).map(|ca| (ca, None))
 }
 
 /// Where status was lost, Secrets and Pods say how far the generation had come: one that is used again would say of a Pod that it read what it
@@ -66,9 +80,8 @@ fn give_up_what_is_lost(draft: &mut Draft<'_>, seen: &Certificates) {
     if secret.is_some_and(|secret| secret.with(&rotation.to).is_some()) {
         return;
     }
-    let is_ordered_anew = draft.seen.rotation_policy.order.as_ref().is_some_and(|order| {
-        order.ca == rotation.ca && draft.record.spent_rotation.as_ref() != Some(&order.text)
-    });
+    let order = draft.seen.unspent_rotation(&draft.record);
+    let is_ordered_anew = order.is_some_and(|order| order.ca == rotation.ca);
     match rotation.stage {
         RotationStage::Trust => draft.write_record(Step::C7, |record| {
             (record.rotation, record.spent_rotation) = (None, None);
@@ -80,26 +93,9 @@ fn give_up_what_is_lost(draft: &mut Draft<'_>, seen: &Certificates) {
     }
 }
 
-/// The generation beside leaves that lack it: Secrets of before, which somebody put there. Members that start wait for it.
-fn write_generation(draft: &mut Draft<'_>, seen: &Certificates) {
-    for (leaf, secret) in &seen.leaves {
-        if !draft.signs(*leaf) && !is_written(secret, draft.record.trust, &[], None) {
-            let write = KubeEffect::WriteTrust {
-                leaf: *leaf,
-                secret: secret.uid.clone(),
-                resource_version: secret.resource_version.clone(),
-                trust: Vec::new(),
-                drop: None,
-                generation: draft.record.trust,
-            };
-            draft.propose(Effect::kube(Step::C2, write));
-        }
-    }
-}
-
 /// C1.
 fn begin(draft: &mut Draft<'_>, seen: &Certificates) {
-    let Some((ca, order)) = wanted(draft, seen) else { return };
+    let Some((ca, order)) = wanted(draft.seen, &draft.record, draft.now) else { return };
     if ca == Ca::Clients && draft.seen.signs_for(seen, &draft.record, Ca::Peers) == Ca::Clients {
         draft.wait(Waiting::RotationRefused(
             "it signs for peers, too. Let them have an authority of their own first: operator.etcd.io/rotate-ca=peers"
@@ -136,20 +132,6 @@ fn begin(draft: &mut Draft<'_>, seen: &Certificates) {
     });
 }
 
-/// The authority that is to be replaced: by order, or since two thirds of its life are over.
-fn wanted(draft: &Draft<'_>, seen: &Certificates) -> Option<(Ca, Option<String>)> {
-    let order = draft.seen.rotation_policy.order.as_ref();
-    if let Some(order) = order.filter(|order| draft.record.spent_rotation.as_ref() != Some(&order.text)) {
-        return Some((order.ca, Some(order.text.clone())));
-    }
-    let is_due = |ca: &Ca| match draft.seen.signing(seen, &draft.record, *ca) {
-        Signing::With(_, authority) => draft.now >= authority.validity.renewal(),
-        Signing::ToCreate | Signing::Lost(_) => false,
-    };
-    // That of peers first: it has no clients that need their time.
-    [Ca::Peers, Ca::Clients].into_iter().find(is_due).map(|ca| (ca, None))
-}
-
 /// The authority in the Secret that is to take the place of the present one, if it was made and can be used.
 fn made<'a>(draft: &Draft<'_>, secret: &'a AuthoritySecret, from: &Fingerprint) -> Option<&'a Authority> {
     // Where the present one is not in this Secret, because it is in that of clients, or lost, the new one has the place of the signer.
@@ -158,16 +140,18 @@ fn made<'a>(draft: &Draft<'_>, secret: &'a AuthoritySecret, from: &Fingerprint) 
     made.filter(|made| made.fingerprint != *from && draft.now < made.validity.renewal())
 }
 
-/// C2, C6: what the holders of each leaf are to trust, and the generation of all of them.
-fn write_bundles(draft: &mut Draft<'_>, seen: &Certificates, rotation: &Rotation, step: Step) {
+/// C2, C6: what the holders of each leaf are to trust, and the generation of all of them. Without a rotation that is the generation alone, beside
+/// a leaf of before that somebody put there: members that start wait for it.
+fn write_bundles(draft: &mut Draft<'_>, seen: &Certificates, rotation: Option<&Rotation>, step: Step) {
     for (leaf, secret) in &seen.leaves {
-        let is_of = leaf.ca() == rotation.ca;
-        let mut trust = Vec::new();
-        if is_of {
-            trust.push(rotation.signer().clone());
-            trust.extend(rotation.also_trusted().cloned());
-        }
-        let drop = (is_of && rotation.stage == RotationStage::Drop).then(|| rotation.from.clone());
+        let of_leaf = rotation.filter(|rotation| rotation.ca == leaf.ca());
+        let known = |rotation: &Rotation| {
+            let signer = rotation.signer().clone();
+            std::iter::once(signer).chain(rotation.also_trusted().cloned()).collect()
+        };
+        let trust: Vec<Fingerprint> = of_leaf.map(known).unwrap_or_default();
+        let dropping = of_leaf.filter(|rotation| rotation.stage == RotationStage::Drop);
+        let drop = dropping.map(|rotation| rotation.from.clone());
         if !draft.signs(*leaf) && !is_written(secret, draft.record.trust, &trust, drop.as_ref()) {
             let write = KubeEffect::WriteTrust {
                 leaf: *leaf,

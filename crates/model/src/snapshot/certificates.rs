@@ -12,7 +12,7 @@ use super::Snapshot;
 use crate::certificate::{Ca, Fingerprint, Leaf, Validity};
 use crate::names::{ClusterUid, MemberName, Uid};
 use crate::record::Record;
-use crate::rotation::{Rotation, RotationStage};
+use crate::rotation::{RotateOrder, Rotation, RotationStage};
 use crate::time::Instant;
 
 /// The Secrets with certificates that exist.
@@ -219,6 +219,12 @@ impl Snapshot {
             RotationStage::Trust | RotationStage::Sign => !shown.trusts.contains(to),
             RotationStage::Drop => shown.trusts.contains(from),
         })
+    }
+
+    /// The order to replace an authority, unless it is spent.
+    pub fn unspent_rotation(&self, record: &Record) -> Option<&RotateOrder> {
+        let order = self.rotation_policy.order.as_ref();
+        order.filter(|order| record.spent_rotation.as_ref() != Some(&order.text))
     }
 
     /// At the port of whom handshakes are looked at: of those whose authority is being replaced, once clients had their time. etcd logs

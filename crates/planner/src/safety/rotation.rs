@@ -9,6 +9,7 @@ use quorate_model::snapshot::{Certificates, LeafCertificate};
 use quorate_model::{Ca, Fingerprint, Leaf, MemberName, Record, Snapshot, Uid};
 
 use super::{Judged, Scene, certificates, forbid};
+use crate::rotate;
 
 /// C1: whether a rotation may begin: everything is there, and is what it should be.
 pub fn may_begin_rotation(seen: &Snapshot, record: &Record) -> Judged {
@@ -91,7 +92,9 @@ pub(super) fn needs_secret(scene: &Scene<'_>, seen: &Certificates, ca: Ca) -> bo
     let is_absent = !seen.authorities.contains_key(&ca);
     // Nobody trusts it before it is recorded, and what signed the leaf of peers says until then which one is theirs.
     let has_signer = scene.record.authority_of(scene.seen.signs_for(seen, scene.record, ca)).is_some();
-    is_absent && has_signer && is_wanted(scene, ca) && may_begin_rotation(scene.seen, scene.record).is_ok()
+    let wanted = rotate::wanted(scene.seen, scene.record, scene.now);
+    let is_wanted = wanted.is_some_and(|(wanted, _)| wanted == ca);
+    is_absent && has_signer && is_wanted && may_begin_rotation(scene.seen, scene.record).is_ok()
 }
 
 /// C1: beside the authority that it takes the place of, and before anything is recorded.
@@ -149,19 +152,6 @@ pub(super) fn may_write_trust(
             && !bundle.trust.contains(drop)
     });
     if only_known && has_signer && drops_earlier { Ok(()) } else { forbid(Unsafe::AnotherAuthority) }
-}
-
-/// By order, or because it is due.
-fn is_wanted(scene: &Scene<'_>, ca: Ca) -> bool {
-    let order = scene.seen.rotation_policy.order.as_ref();
-    let is_ordered = order
-        .is_some_and(|order| order.ca == ca && scene.record.spent_rotation.as_ref() != Some(&order.text));
-    let certificates = scene.seen.certificates.as_ref();
-    let signer = certificates.and_then(|seen| {
-        let of = scene.seen.signs_for(seen, scene.record, ca);
-        seen.authorities.get(&of)?.with(scene.record.authority_of(of)?)
-    });
-    is_ordered || signer.is_some_and(|signer| scene.now >= signer.validity.renewal())
 }
 
 /// The rotation and the Secrets, if it is in this stage.
