@@ -11,6 +11,7 @@ use quorate_api::job::{ClusterName, Failure, FailureKind, ListOrder, ListedBacku
 use quorate_api::schedule::ListedUpTo;
 
 use crate::find::{AHEAD, broken, is_sha256};
+use crate::look::is_of_the_object;
 use crate::store::LISTED;
 use crate::{Context, Result, Store, manifest};
 
@@ -88,24 +89,10 @@ async fn read(store: &Store, cluster: &ClusterName, key: String) -> Result<Read>
         Ok(Some(manifest)) => Ok(Some(Ok(Box::new(manifest)))),
         Ok(None) => Ok(None),
         // It is there, and no manifest that this program reads.
-        Err(failure) => match failure.kind {
-            FailureKind::NotOurs | FailureKind::Unfit | FailureKind::Mismatch => {
-                Ok(Some(Err(failure.message)))
-            }
-            FailureKind::OrderRefused
-            | FailureKind::NoSource
-            | FailureKind::SnapshotFailed
-            | FailureKind::TooSlow
-            | FailureKind::StoreUnavailable
-            | FailureKind::StoreForbidden
-            | FailureKind::NotInStore
-            | FailureKind::NoBackup
-            | FailureKind::Ambiguous
-            | FailureKind::CannotDecrypt
-            | FailureKind::LimitTooLow
-            | FailureKind::NoSpace
-            | FailureKind::InUse => Err(failure),
-        },
+        Err(failure) if is_of_the_object(failure.kind) || failure.kind == FailureKind::Unfit => {
+            Ok(Some(Err(failure.message)))
+        }
+        Err(failure) => Err(failure),
     }
 }
 

@@ -49,7 +49,8 @@ async fn gone(store: &Store, key: &str) -> Result<Sight> {
     store.confirm_missing(key).await.map(|()| Sight::Gone)
 }
 
-fn is_of_the_object(kind: FailureKind) -> bool {
+/// Whether a manifest is there, and is not what was written: neither the store nor its network is to blame.
+pub(crate) fn is_of_the_object(kind: FailureKind) -> bool {
     match kind {
         FailureKind::NotOurs | FailureKind::Mismatch => true,
         FailureKind::OrderRefused
