@@ -262,9 +262,22 @@ fn after_the_end(seen: Seen<'_>, status: EtcdBackupStatus) -> Decision {
     Decision { status, act, event: None }
 }
 
+/// What comes before the next attempt: an old view is waited out, the Job of one that failed goes, and its delay passes.
+pub(super) fn before_the_next(seen: Seen<'_>, status: &EtcdBackupStatus) -> Option<Act> {
+    if let Some(known) = seen.jobs.iter().find_map(|(job, _)| known_at(seen, status, job)) {
+        return Some(Act::Wait(Some(known)));
+    }
+    if let Some((job, _)) = seen.jobs.first() {
+        return Some(Act::DeleteJob(job.metadata.name.clone().unwrap_or_default()));
+    }
+    let next = status.next_attempt.as_ref().map(|next| next.0.as_millisecond());
+    let next = next.filter(|next| is_put_off(*next, seen.now, LONGEST_DELAY));
+    next.map(|next| Act::Wait(Some(Instant(next))))
+}
+
 /// An attempt is recorded before its Job is created. So a Job of the next one, created a moment ago, says that this EtcdBackup is an old view of
 /// it: its answer is not lost for that. When it is known better: then the view is new, or the status was lost.
-pub(super) fn known_at(seen: Seen<'_>, status: &EtcdBackupStatus, job: &Job) -> Option<Instant> {
+fn known_at(seen: Seen<'_>, status: &EtcdBackupStatus, job: &Job) -> Option<Instant> {
     let uid = seen.backup.metadata.uid.as_deref().unwrap_or_default();
     let named = match seen.backup.spec.existing {
         Some(_) => quorate_manifests::job::inspect_name,
@@ -278,18 +291,8 @@ pub(super) fn known_at(seen: Seen<'_>, status: &EtcdBackupStatus, job: &Job) -> 
 
 /// No attempt is under way: the next one begins, or it is waited.
 fn begin(seen: Seen<'_>, mut status: EtcdBackupStatus) -> Decision {
-    if let Some(known) = seen.jobs.iter().find_map(|(job, _)| known_at(seen, &status, job)) {
-        return Decision { status, act: Act::Wait(Some(known)), event: None };
-    }
-    // The Job of an attempt that failed is deleted before the next one begins.
-    if let Some((job, _)) = seen.jobs.first() {
-        let act = Act::DeleteJob(job.metadata.name.clone().unwrap_or_default());
+    if let Some(act) = before_the_next(seen, &status) {
         return Decision { status, act, event: None };
-    }
-    if let Some(next) = status.next_attempt.as_ref().map(|next| next.0.as_millisecond())
-        && is_put_off(next, seen.now, LONGEST_DELAY)
-    {
-        return Decision { status, act: Act::Wait(Some(Instant(next))), event: None };
     }
     let order = match order(seen).and_then(|order| not_beside_defragmentation(seen).map(|()| order)) {
         Ok(order) => order,

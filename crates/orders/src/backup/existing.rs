@@ -12,8 +12,8 @@ use quorate_manifests::job::inspect_name;
 use quorate_model::Instant;
 
 use super::decide::{
-    Act, Decision, LONGEST_DELAY, Seen, claim_refused, deadline, failed, has_finalizer, is_put_off, known_at,
-    late, out_of_time, start, state, try_again,
+    Act, Decision, Seen, before_the_next, claim_refused, deadline, failed, has_finalizer, late, out_of_time,
+    start, state, try_again,
 };
 use super::queue::{is_stuck, order, phase, rests};
 use crate::outcome::JobOutcome;
@@ -79,17 +79,8 @@ pub fn inspects_before<'a>(
 
 /// No try is under way: the next one begins, or it is waited.
 fn begin(seen: Seen<'_>, mut status: EtcdBackupStatus, order: InspectOrder) -> Decision {
-    if let Some(known) = seen.jobs.iter().find_map(|(job, _)| known_at(seen, &status, job)) {
-        return Decision { status, act: Act::Wait(Some(known)), event: None };
-    }
-    if let Some((job, _)) = seen.jobs.first() {
-        let act = Act::DeleteJob(job.metadata.name.clone().unwrap_or_default());
+    if let Some(act) = before_the_next(seen, &status) {
         return Decision { status, act, event: None };
-    }
-    if let Some(next) = status.next_attempt.as_ref().map(|next| next.0.as_millisecond())
-        && is_put_off(next, seen.now, LONGEST_DELAY)
-    {
-        return Decision { status, act: Act::Wait(Some(Instant(next))), event: None };
     }
     if let Some(why) = claim_refused(seen) {
         return failed(seen, status, why);
