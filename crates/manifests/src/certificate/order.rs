@@ -11,7 +11,7 @@ use quorate_model::{Ca, ClusterRef, ClusterUid, Instant, Leaf, ManagedObject, Sp
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::rotation::{Place, TRUST};
+use super::rotation::{Place, TRUST, entry_of};
 use super::{CA, Certificate};
 use crate::kind::Kind;
 use crate::request::{Act, Write};
@@ -185,7 +185,7 @@ pub(crate) fn leaf(
         let mut patch = json!({ "metadata": metadata });
         if ca.is_some() {
             // What was trusted beside it is gone.
-            patch["data"] = json!({ TRUST: ByteString(trust.to_string().into_bytes()) });
+            patch["data"] = json!({ TRUST: entry_of(trust) });
         }
         (Act::Patch(patch), ca)
     } else {
@@ -196,8 +196,7 @@ pub(crate) fn leaf(
         };
         secret.metadata.labels.get_or_insert_default().extend(labels::not_backed_up());
         if trust > 0 {
-            let trust = ByteString(trust.to_string().into_bytes());
-            secret.data = Some(BTreeMap::from([(TRUST.to_owned(), trust)]));
+            secret.data = Some(BTreeMap::from([(TRUST.to_owned(), entry_of(trust))]));
         }
         (Act::Create(made(cluster, at, &name, &secret)), Some(Trusted::Authority(pair.cert.clone())))
     };

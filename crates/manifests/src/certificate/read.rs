@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use quorate_api::cluster::TlsSpec;
@@ -130,12 +129,8 @@ pub(super) fn parse_der(der: &[u8]) -> Option<Parsed> {
 
 /// A certificate (DER) as PEM.
 pub(super) fn pem_of(der: &[u8]) -> String {
-    let encoded = serde_json::to_value(ByteString(der.to_vec())).unwrap_or_default();
-    let encoded = encoded.as_str().unwrap_or_default().to_owned();
-    // RFC 7468: lines of 64.
-    let lines = encoded.as_bytes().chunks(64).map(String::from_utf8_lossy);
-    let lines: String = lines.map(|line| format!("{line}\n")).collect();
-    format!("-----BEGIN CERTIFICATE-----\n{lines}-----END CERTIFICATE-----\n")
+    let lines = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
+    pem::encode_config(&pem::Pem::new("CERTIFICATE", der), lines)
 }
 
 fn identity(meta: &ObjectMeta) -> (Uid, String) {

@@ -66,6 +66,11 @@ pub(crate) fn trust_of(secret: &Secret) -> u32 {
     text.and_then(|text| generation(&text)).unwrap_or(0)
 }
 
+/// A generation of trust as it is written into Secrets.
+pub(crate) fn entry_of(generation: u32) -> ByteString {
+    ByteString(generation.to_string().into_bytes())
+}
+
 /// A generation of trust as it is written in Secrets and on Pods; none with which the next one could not be counted.
 pub(crate) fn generation(text: &str) -> Option<u32> {
     text.trim().parse().ok().filter(|generation| *generation < 1_000_000_000)
@@ -130,9 +135,7 @@ pub(crate) fn write_trust(
         here.iter().filter(|block| !trust.contains(&block.fingerprint) && Some(&block.fingerprint) != drop);
     bundle.extend(rest);
     let pem: String = bundle.into_iter().map(|block| block.pem.as_str()).collect();
-    let data = json!({
-        CA: ByteString(pem.into_bytes()), TRUST: ByteString(generation.to_string().into_bytes()),
-    });
+    let data = json!({ CA: ByteString(pem.into_bytes()), TRUST: entry_of(generation) });
     Some(patch(uid, version, &data))
 }
 
