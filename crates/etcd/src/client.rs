@@ -1,5 +1,7 @@
 //! The client for one member.
 
+mod auth;
+
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -324,5 +326,7 @@ mod tests {
         spawnable(&client.count_keys(Read::Linearizable));
         spawnable(&client.get("key", Read::Linearizable));
         spawnable(&client.put("key", "value"));
+        spawnable(&client.auth_status());
+        spawnable(&client.role_get("role"));
     }
 }

@@ -55,7 +55,11 @@ impl From<Status> for CallError {
 /// Etcd's messages are the contract, its codes are not: some of its errors arrive as `Unknown`, and some changed code
 /// between minor versions.
 fn refusal(code: Code, message: &str) -> Option<Refusal> {
-    let known = match message {
+    cluster_refusal(message).or_else(|| auth_refusal(message)).or_else(|| refusal_by_code(code, message))
+}
+
+fn cluster_refusal(message: &str) -> Option<Refusal> {
+    Some(match message {
         "etcdserver: unhealthy cluster" => Refusal::UnhealthyCluster,
         "etcdserver: re-configuration failed due to not enough started members" => {
             Refusal::NotEnoughStartedMembers
@@ -81,9 +85,39 @@ fn refusal(code: Code, message: &str) -> Option<Refusal> {
         "etcdserver: not capable" | "etcdserver: too many requests" | "etcdserver: request is too large" => {
             Refusal::Other
         }
-        _ => return refusal_by_code(code, message),
-    };
-    Some(known)
+        _ => return None,
+    })
+}
+
+/// What etcd's auth refuses. It checks when it applies a call, before it changes anything, so all of these did nothing. The texts that
+/// begin with `auth:` are those of Maintenance in 3.5, which sends them with the code Unknown.
+fn auth_refusal(message: &str) -> Option<Refusal> {
+    Some(match message {
+        "etcdserver: user name already exists" | "auth: user already exists" => Refusal::UserExists,
+        "etcdserver: role name already exists" | "auth: role already exists" => Refusal::RoleExists,
+        "etcdserver: user name not found" | "auth: user not found" => Refusal::UserNotFound,
+        "etcdserver: role name not found" | "auth: role not found" => Refusal::RoleNotFound,
+        "etcdserver: role is not granted to the user" | "auth: role is not granted to the user" => {
+            Refusal::RoleNotGranted
+        }
+        "etcdserver: permission is not granted to the role"
+        | "auth: permission is not granted to the role" => Refusal::PermissionNotGranted,
+        "etcdserver: authentication is not enabled" | "auth: authentication is not enabled" => {
+            Refusal::AuthNotEnabled
+        }
+        "etcdserver: root user does not exist" | "auth: root user does not exist" => Refusal::RootUserMissing,
+        "etcdserver: root user does not have root role" | "auth: root user does not have root role" => {
+            Refusal::RootRoleMissing
+        }
+        "etcdserver: revision of auth store is old" | "auth: revision in header is old" => {
+            Refusal::AuthRevisionOld
+        }
+        "etcdserver: user name is empty" | "auth: user name is empty" => Refusal::NoUser,
+        "auth: permission denied" => Refusal::PermissionDenied,
+        "auth: invalid auth token" => Refusal::Unauthenticated,
+        "auth: invalid auth management" => Refusal::Other,
+        _ => return None,
+    })
 }
 
 fn refusal_by_code(code: Code, message: &str) -> Option<Refusal> {
@@ -152,6 +186,34 @@ mod tests {
             ("etcdserver: mvcc: database space exceeded", Code::ResourceExhausted, Refusal::NoSpace),
             ("etcdserver: corrupt cluster", Code::DataLoss, Refusal::Corrupt),
             ("etcdserver: too many requests", Code::ResourceExhausted, Refusal::Other),
+            ("etcdserver: user name already exists", Code::FailedPrecondition, Refusal::UserExists),
+            ("etcdserver: role name already exists", Code::FailedPrecondition, Refusal::RoleExists),
+            ("etcdserver: user name not found", Code::FailedPrecondition, Refusal::UserNotFound),
+            ("etcdserver: role name not found", Code::FailedPrecondition, Refusal::RoleNotFound),
+            (
+                "etcdserver: role is not granted to the user",
+                Code::FailedPrecondition,
+                Refusal::RoleNotGranted,
+            ),
+            (
+                "etcdserver: permission is not granted to the role",
+                Code::FailedPrecondition,
+                Refusal::PermissionNotGranted,
+            ),
+            ("etcdserver: authentication is not enabled", Code::FailedPrecondition, Refusal::AuthNotEnabled),
+            ("etcdserver: root user does not exist", Code::FailedPrecondition, Refusal::RootUserMissing),
+            (
+                "etcdserver: root user does not have root role",
+                Code::FailedPrecondition,
+                Refusal::RootRoleMissing,
+            ),
+            ("etcdserver: revision of auth store is old", Code::InvalidArgument, Refusal::AuthRevisionOld),
+            ("etcdserver: user name is empty", Code::InvalidArgument, Refusal::NoUser),
+            // 3.5, to the calls of Maintenance.
+            ("auth: user not found", Code::Unknown, Refusal::UserNotFound),
+            ("auth: permission denied", Code::Unknown, Refusal::PermissionDenied),
+            ("auth: user name is empty", Code::Unknown, Refusal::NoUser),
+            ("auth: revision in header is old", Code::Unknown, Refusal::AuthRevisionOld),
         ];
         for (words, code, refusal) in table {
             for code in [code, Code::Unknown] {
@@ -165,7 +227,7 @@ mod tests {
     fn other_refusals_are_recognised_by_their_code() {
         let table = [
             (Code::InvalidArgument, "etcdserver: given member URLs are invalid", Refusal::Other),
-            (Code::InvalidArgument, "etcdserver: user name is empty", Refusal::Other),
+            (Code::InvalidArgument, "etcdserver: invalid auth management", Refusal::Other),
             (
                 Code::Unimplemented,
                 "unknown method MoveLeader for service etcdserverpb.Maintenance",

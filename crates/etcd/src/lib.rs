@@ -30,6 +30,6 @@ pub use error::CallError;
 pub use handshake::{Handshake, HandshakeError, handshake};
 pub use quorate_model::Refusal;
 pub use quorate_model::snapshot::{Alarm, AlarmKind};
-pub use reply::{ListedMember, MemberList, MemberStatus, StoredValue};
+pub use reply::{AuthStatus, KeyAccess, ListedMember, MemberList, MemberStatus, Permission, StoredValue};
 pub use snapshot::{SnapshotChunk, SnapshotStream};
 pub use transport::{Duplex, Stream, Transport};

@@ -81,6 +81,37 @@ pub struct StoredValue {
     pub mod_revision: Revision,
 }
 
+/// What a member reports of etcd's auth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuthStatus {
+    /// Whether it is enabled.
+    pub enabled: bool,
+    /// The revision of users, roles and permissions: it grows with every change of them.
+    pub revision: u64,
+}
+
+/// What a role may do with a key or with a range of keys.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Permission {
+    /// The key, or the first one of the range.
+    pub key: Vec<u8>,
+    /// The first key after the range. Empty: `key` alone. One zero byte: all keys from `key` on.
+    pub range_end: Vec<u8>,
+    /// What is allowed.
+    pub access: KeyAccess,
+}
+
+/// What a permission allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KeyAccess {
+    /// To read and to watch.
+    Read,
+    /// To write and to delete.
+    Write,
+    /// Both.
+    ReadWrite,
+}
+
 impl MemberStatus {
     /// Whether it is the leader in its own state.
     pub fn is_leader(&self) -> bool {

@@ -1,5 +1,6 @@
 //! The etcd port.
 
+mod auth;
 mod handshake;
 mod peers;
 mod real_etcd;

@@ -29,8 +29,31 @@ pub enum Refusal {
     ClusterIdMismatch,
     /// The user may not do this.
     PermissionDenied,
-    /// The user is not known.
+    /// The token of the call is not valid (any more).
     Unauthenticated,
+    /// Auth is enabled and the call has no user: its certificate has no common name, or it was on its way when auth was enabled.
+    NoUser,
+    /// Users, roles or permissions changed, or auth was enabled, while the call was on its way. The same call again is judged by the
+    /// new ones.
+    AuthRevisionOld,
+    /// A user has this name.
+    UserExists,
+    /// A role has this name.
+    RoleExists,
+    /// No user has this name.
+    UserNotFound,
+    /// No role has this name.
+    RoleNotFound,
+    /// The user does not have the role.
+    RoleNotGranted,
+    /// The role does not have the permission.
+    PermissionNotGranted,
+    /// Auth is not enabled.
+    AuthNotEnabled,
+    /// Auth cannot be enabled: there is no user `root`.
+    RootUserMissing,
+    /// Auth cannot be enabled: the user `root` does not have the role `root`.
+    RootRoleMissing,
     /// A learner does not answer this.
     NotSupportedForLearner,
     /// The database has reached its quota.

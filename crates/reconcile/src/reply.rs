@@ -182,10 +182,21 @@ impl CallError {
             | Refusal::MemberExists
             | Refusal::MemberNotFound
             | Refusal::MemberNotLearner
-            | Refusal::ClusterIdMismatch => Retry::Soon,
+            | Refusal::ClusterIdMismatch
+            | Refusal::AuthRevisionOld
+            | Refusal::UserExists
+            | Refusal::RoleExists
+            | Refusal::UserNotFound
+            | Refusal::RoleNotFound
+            | Refusal::RoleNotGranted
+            | Refusal::PermissionNotGranted
+            | Refusal::AuthNotEnabled
+            | Refusal::RootUserMissing
+            | Refusal::RootRoleMissing => Retry::Soon,
             // Permanent.
             Refusal::PermissionDenied
             | Refusal::Unauthenticated
+            | Refusal::NoUser
             | Refusal::NotSupportedForLearner
             | Refusal::NoSpace
             | Refusal::Corrupt

@@ -168,6 +168,17 @@ fn refused(refusal: Refusal) -> Status {
         | Refusal::ClusterIdMismatch
         | Refusal::PermissionDenied
         | Refusal::Unauthenticated
+        | Refusal::NoUser
+        | Refusal::AuthRevisionOld
+        | Refusal::UserExists
+        | Refusal::RoleExists
+        | Refusal::UserNotFound
+        | Refusal::RoleNotFound
+        | Refusal::RoleNotGranted
+        | Refusal::PermissionNotGranted
+        | Refusal::AuthNotEnabled
+        | Refusal::RootUserMissing
+        | Refusal::RootRoleMissing
         | Refusal::NoSpace
         | Refusal::Corrupt => unreachable!("the modelled etcd never refuses with {refusal:?}"),
     };

@@ -121,6 +121,17 @@ impl From<Result<(), CallError>> for Outcome {
             | Refusal::ClusterIdMismatch
             | Refusal::PermissionDenied
             | Refusal::Unauthenticated
+            | Refusal::NoUser
+            | Refusal::AuthRevisionOld
+            | Refusal::UserExists
+            | Refusal::RoleExists
+            | Refusal::UserNotFound
+            | Refusal::RoleNotFound
+            | Refusal::RoleNotGranted
+            | Refusal::PermissionNotGranted
+            | Refusal::AuthNotEnabled
+            | Refusal::RootUserMissing
+            | Refusal::RootRoleMissing
             | Refusal::NoSpace
             | Refusal::Corrupt
             | Refusal::Other => return Self::NotModelled(message),
