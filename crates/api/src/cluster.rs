@@ -10,6 +10,7 @@ use crate::bootstrap::BootstrapSpec;
 use crate::rules::{self, rule};
 use crate::status::EtcdClusterStatus;
 
+mod auth;
 mod backup;
 mod backup_before;
 mod disruption;
@@ -25,6 +26,7 @@ mod storage;
 mod tls;
 mod updates;
 
+pub use auth::AuthSpec;
 pub use backup::{AllowedStore, BackupPolicy};
 pub use backup_before::{
     BackupBefore, DEFAULT_DELETION_DEADLINE, DEFAULT_UPGRADE_DEADLINE, DeletionSpec, UpgradeSpec,
@@ -164,6 +166,10 @@ pub struct EtcdClusterSpec {
     /// TLS between members and with clients. Absent: TLS with certificates of the operator.
     #[serde(default)]
     pub tls: TlsSpec,
+
+    /// Who may read and write which keys. Absent: everybody with a certificate of the cluster may do everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth: Option<AuthSpec>,
 
     /// The Service NAME-client, by which clients reach the members. Absent: of type ClusterIP.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -26,6 +26,8 @@ pub enum ConditionType {
     UpToDate,
     /// True when every certificate exists and is valid, or TLS is disabled.
     TlsReady,
+    /// True when etcd's auth is on: each client may do what its user may. Absent where it is neither on nor wanted.
+    AuthReady,
     /// True when members of two clusters answer under one name. The operator then changes nothing.
     SplitBrain,
     /// True when volumes of an earlier cluster of this name exist, and a person has to decide about them.
@@ -41,7 +43,7 @@ pub enum ConditionType {
 
 impl ConditionType {
     /// Every type, in the order in which status shows them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Ready,
         Self::Stalled,
         Self::Available,
@@ -51,6 +53,7 @@ impl ConditionType {
         Self::Bootstrapped,
         Self::UpToDate,
         Self::TlsReady,
+        Self::AuthReady,
         Self::SplitBrain,
         Self::ExistingData,
         Self::SingleMemberRecoveryActive,
@@ -70,6 +73,7 @@ impl ConditionType {
             Self::Bootstrapped => "Bootstrapped",
             Self::UpToDate => "UpToDate",
             Self::TlsReady => "TLSReady",
+            Self::AuthReady => "AuthReady",
             Self::SplitBrain => "SplitBrain",
             Self::ExistingData => "ExistingData",
             Self::SingleMemberRecoveryActive => "SingleMemberRecoveryActive",

@@ -141,6 +141,10 @@ pub const FINALIZER: &str = "operator.etcd.io/cluster-cleanup";
 /// Annotation that lets etcd be downgraded to the version in it, which is also the one in the spec.
 pub const ALLOW_DOWNGRADE: &str = "operator.etcd.io/allow-downgrade";
 
+/// Annotation that lets etcd's auth be switched off, together with `spec.auth.enabled: false`: the cluster ID, as status has it. Then everybody
+/// with a certificate of the cluster may do everything.
+pub const DISABLE_AUTH: &str = "operator.etcd.io/disable-auth";
+
 /// Annotation that orders to recover a lost quorum from the data of one member: its name, or [`RECOVER_AUTO`] for the one that has most.
 /// What the others have beyond that is lost.
 pub const RECOVER_QUORUM_FROM: &str = "operator.etcd.io/recover-quorum-from";

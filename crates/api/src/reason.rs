@@ -222,6 +222,12 @@ reasons! {
     RotatingAuthority: EtcdCluster;
     /// The order to replace a certificate authority is not followed.
     RotationRefused: EtcdCluster;
+    /// etcd's auth is on.
+    AuthOn: EtcdCluster;
+    /// etcd's auth is being switched on or off; the message says what is waited for.
+    ChangingAuth: EtcdCluster;
+    /// `spec.auth.enabled` is not true, and etcd's auth stays on until the annotation with the cluster ID lets it be switched off.
+    AuthStaysOn: EtcdCluster;
     /// `tls.provider` is `disabled`.
     TlsDisabled: EtcdCluster;
     /// The API server refuses a write of the operator.

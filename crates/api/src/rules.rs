@@ -159,6 +159,11 @@ pub(crate) fn spec() -> Vec<Rule> {
              what the operator writes: leave one of them out",
         )
         .field_path(".placement.oneMemberPerNode"),
+        rule(
+            "!has(self.auth) || !self.auth.enabled || self.tls.provider != 'disabled'",
+            "auth.enabled needs TLS: a client is the user that its certificate names. Leave tls.provider out, or auth",
+        )
+        .field_path(".auth.enabled"),
     ];
     rules.extend(flags::given_twice());
     rules
@@ -370,6 +375,22 @@ pub(crate) fn network_peers(generator: &mut SchemaGenerator) -> Schema {
         "each source is podSelector, namespaceSelector or both of them, or ipBlock alone",
     )]);
     schema.try_into().expect("a schema with rules is a schema")
+}
+
+/// `auth.allowedPrefixes`: beginnings of keys.
+pub(crate) fn key_prefixes(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 64,
+        "items": {
+            "type": "string",
+            "maxLength": 512,
+            "x-kubernetes-validations": [rule(
+                "self != ''",
+                "a prefix must not be empty, as every key begins so: leave auth.allowedPrefixes out to allow any",
+            )],
+        },
+    })
 }
 
 /// A field of a spec as status records it. Its fields are described, and checked, where they are written.

@@ -23,13 +23,16 @@ mod replacement;
 mod target;
 
 /// The newest format that this operator knows. Of a newer format it writes conditions and figures only.
-pub const FORMAT_VERSION: u32 = 5;
+pub const FORMAT_VERSION: u32 = 6;
 
 /// The format of what has no restore: an operator that knows none follows it.
 const WITHOUT_RESTORE: u32 = 2;
 
 /// The format of the first incarnation of a cluster, where it begins with a restore.
 const FIRST_INCARNATION: u32 = 3;
+
+/// The format of two authorities, without etcd's auth.
+const WITHOUT_AUTH: u32 = 5;
 
 /// The format of what takes the place of members, where one authority signs for all.
 const ONE_AUTHORITY: u32 = 4;
@@ -155,6 +158,11 @@ pub struct EtcdClusterStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub binding: Option<BindingStatus>,
 
+    /// How far etcd's auth is switched on; absent where it is off, or not the operator's. Recorded.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
+    #[schemars(with = "AuthStatus")]
+    pub auth: Option<AuthStatus>,
+
     /// The certificates of the cluster; absent with TLS disabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificates: Option<CertificatesStatus>,
@@ -274,6 +282,15 @@ impl Phase {
 pub struct BindingStatus {
     /// Its name: NAME-connection.
     pub name: String,
+}
+
+/// How far etcd's auth is switched on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct AuthStatus {
+    /// Preparing: members get the operator's credential, and the user root is made. On: it is on, and stays so until it is switched off by
+    /// order.
+    pub stage: String,
 }
 
 /// The certificates of the cluster.
@@ -465,11 +482,14 @@ impl EtcdClusterStatus {
             .certificates
             .as_ref()
             .is_some_and(|own| own.peer_authority.is_some() || own.rotation.is_some() || own.trust > 0);
-        let needed = match (has_two, is_replaced, restores) {
-            (true, _, _) => FORMAT_VERSION,
-            (false, true, _) => ONE_AUTHORITY,
-            (false, false, true) => FIRST_INCARNATION,
-            (false, false, false) => WITHOUT_RESTORE,
+        // An older operator would take the credential from the members.
+        let has_auth = self.auth.is_some() || self.target.as_ref().is_some_and(|target| target.auth);
+        let needed = match (has_auth, has_two, is_replaced, restores) {
+            (true, _, _, _) => FORMAT_VERSION,
+            (false, true, _, _) => WITHOUT_AUTH,
+            (false, false, true, _) => ONE_AUTHORITY,
+            (false, false, false, true) => FIRST_INCARNATION,
+            (false, false, false, false) => WITHOUT_RESTORE,
         };
         self.format_version.map_or(needed, |before| before.max(needed))
     }

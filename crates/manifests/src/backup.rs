@@ -120,7 +120,8 @@ pub fn verify_order(backup: &EtcdBackup) -> Option<VerifyOrder> {
 pub fn tls_secret(backup: &EtcdBackup, of: Of<'_>) -> Option<String> {
     match of {
         Of::Cluster(cluster) => {
-            has_tls(cluster).then(|| Certificate::Leaf(Leaf::Client).secret_name(&at(backup, cluster)))
+            let leaf = Leaf::of_operator(has_auth(cluster));
+            has_tls(cluster).then(|| Certificate::Leaf(leaf).secret_name(&at(backup, cluster)))
         }
         Of::Endpoints(endpoints) => endpoints.tls_secret.as_ref().map(|secret| secret.name.clone()),
     }
@@ -180,6 +181,11 @@ fn has_tls(cluster: &EtcdCluster) -> bool {
         TlsProvider::Auto => true,
         TlsProvider::Disabled => false,
     }
+}
+
+/// Whether etcd's auth is on, or is being switched on: then the operator has a credential of its own.
+fn has_auth(cluster: &EtcdCluster) -> bool {
+    cluster.status.as_ref().and_then(|status| status.target.as_ref()).is_some_and(|target| target.auth)
 }
 
 fn at(backup: &EtcdBackup, cluster: &EtcdCluster) -> ClusterRef {

@@ -52,12 +52,13 @@ pub struct Kept<'a> {
 
 impl Certificate {
     /// Every certificate, the authorities first: they sign the others.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Authority(Ca::Clients),
         Self::Authority(Ca::Peers),
         Self::Leaf(Leaf::Server),
         Self::Leaf(Leaf::Peer),
         Self::Leaf(Leaf::Client),
+        Self::Leaf(Leaf::Operator),
     ];
 
     /// The name of the Secret it is kept in.
@@ -98,19 +99,27 @@ pub fn authority_name(ca: Ca, uid: &ClusterUid, generation: u32) -> String {
     if generation == 0 { name } else { format!("{name} {generation}") }
 }
 
-/// The user that the operator, its agents and its Jobs are where etcd's auth is enabled: the common name of the client certificate.
+/// The common name of the client certificate. Where etcd's auth is on it is that of no user.
 pub const CLIENT_USER: &str = "quorate-client";
 
-/// The common name of a leaf. The spec may name that of the server, but never as a peer's: `target` refuses it, and a spec that is refused
+/// The user of etcd's auth that may do everything. The operator, its agents and its Jobs are it, where auth is on: the common name of the
+/// operator's certificate.
+pub const ROOT_USER: &str = "root";
+
+/// Common names that nobody may choose: whoever has such a certificate is a member to members, or may do everything where auth is on.
+pub(crate) const RESERVED: [&str; 2] = [PEER_NAME, ROOT_USER];
+
+/// The common name of a leaf. The spec may name that of the server, but no reserved one: `target` refuses it, and a spec that is refused
 /// is read here all the same.
 pub fn common_name(leaf: Leaf, tls: &TlsSpec) -> &str {
     let given = tls.auto().and_then(|auto| auto.common_name.as_deref());
     match leaf {
         Leaf::Server => {
-            given.filter(|given| !given.is_empty() && *given != PEER_NAME).unwrap_or("quorate-server")
+            given.filter(|given| !given.is_empty() && !RESERVED.contains(given)).unwrap_or("quorate-server")
         }
         Leaf::Peer => PEER_NAME,
         Leaf::Client => CLIENT_USER,
+        Leaf::Operator => ROOT_USER,
     }
 }
 
@@ -118,7 +127,7 @@ pub fn common_name(leaf: Leaf, tls: &TlsSpec) -> &str {
 pub fn organizations(leaf: Leaf, tls: &TlsSpec) -> Vec<String> {
     match leaf {
         Leaf::Server => tls.auto().map(|auto| auto.organizations.clone()).unwrap_or_default(),
-        Leaf::Peer | Leaf::Client => Vec::new(),
+        Leaf::Peer | Leaf::Client | Leaf::Operator => Vec::new(),
     }
 }
 
@@ -127,7 +136,7 @@ pub fn names(leaf: Leaf, at: &ClusterRef, tls: &TlsSpec) -> Vec<String> {
     match leaf {
         Leaf::Server => server_names(at, tls),
         Leaf::Peer => peer_names(at),
-        Leaf::Client => Vec::new(),
+        Leaf::Client | Leaf::Operator => Vec::new(),
     }
 }
 

@@ -17,6 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource;
 use quorate_api::cluster::{DEFAULT_GRACE_PERIOD, DEFAULT_KEEP_VOLUMES, DEFAULT_TIMEOUT, OperatorDefaults};
 use quorate_api::{EtcdCluster, EtcdClusterStatus, EtcdRestore, duration, keys};
+use quorate_model::auth::AuthPolicy;
 use quorate_model::quorum_recovery::RecoverFrom;
 use quorate_model::snapshot::{
     DefaultsTurn, Etcd, LastNodes, Pod as MemberPod, Presence, ReplacementPolicy, Volume,
@@ -116,6 +117,9 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
     let (replace_member, unknown_member) = replace_member(meta, &at, &record);
     let (rotation_policy, unknown_authority) = rotation::read(cluster);
     let tls = record.target.as_ref().unwrap_or(&desired).tls;
+    // Also while it is being switched off: with its credential the operator does that.
+    let auth = record.has_credential();
+    let (auth_policy, unreadable_order) = auth_policy(cluster);
     let client_name = service::client_name(&at);
     let client_form = service::client(cluster, &at);
     let presence = |name: &str, desired: &Value| {
@@ -148,6 +152,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         claims_not_read: BTreeMap::new(),
         recover_from: recover_from(meta),
         rotation_policy,
+        auth_policy,
         last_nodes: last_nodes(cluster),
         restore: bootstrap::by_spec(cluster),
         orders: restore::orders(restores, cluster, &record),
@@ -166,7 +171,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         budget_policy: budget::policy(cluster),
         network_policy: network_policy::read(cluster, network_policies, &at, &uid, defaults),
         budget: own_budget.map(|seen| budget::read(seen, cluster, &at)),
-        certificates: tls.then(|| certificate::read(secrets, &at, &uid, &cluster.spec.tls)),
+        certificates: tls.then(|| certificate::read(secrets, &at, &uid, &cluster.spec.tls, auth)),
         etcd: Etcd::default(),
         replacement_policy: replacement_policy(cluster),
         sites: BTreeMap::new(),
@@ -190,7 +195,8 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
             .or(unreadable_copies)
             .or(unreadable_version)
             .or(unknown_member)
-            .or(unknown_authority),
+            .or(unknown_authority)
+            .or(unreadable_order),
     })
 }
 
@@ -250,13 +256,20 @@ fn existing(pods: &BTreeMap<MemberName, MemberPod>, volumes: &BTreeMap<MemberNam
         volume.cluster_id.is_some() && volume.quarantine.is_none() && !volume.grows_at_mount
     };
     let smallest = volumes.values().filter(counts).filter_map(|volume| volume.capacity).min();
-    Existing { data, smallest }
+    let credential = pods.values().any(|pod| pod.has_credential);
+    Existing { data, smallest, credential }
 }
 
 /// The cluster id in an annotation of a person.
 fn cluster_named_by(meta: &ObjectMeta, key: &str) -> (Option<ClusterId>, Option<Invalid>) {
     let annotation = meta.annotations.as_ref().and_then(|annotations| annotations.get(key));
     parse_cluster(key, annotation.map(String::as_str))
+}
+
+fn auth_policy(cluster: &EtcdCluster) -> (AuthPolicy, Option<Invalid>) {
+    let (disable, unreadable) = cluster_named_by(&cluster.metadata, keys::DISABLE_AUTH);
+    let wanted = cluster.spec.auth.as_ref().is_some_and(|auth| auth.enabled);
+    (AuthPolicy { wanted, disable }, unreadable)
 }
 
 fn parse_cluster(key: &str, id: Option<&str>) -> (Option<ClusterId>, Option<Invalid>) {

@@ -245,7 +245,8 @@ fn volumes(member: &Member<'_>) -> Vec<Value> {
         member.restored_from().map(bootstrap::volumes).into_iter().flatten().map(|(volume, _)| volume),
     );
     if target.tls {
-        volumes.extend(containers::MOUNTED.map(|(leaf, volume, _)| tls_volume(leaf, volume, at)));
+        volumes
+            .extend(containers::mounted(target.auth).map(|(leaf, volume, _)| tls_volume(leaf, volume, at)));
     }
     volumes
 }

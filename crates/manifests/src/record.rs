@@ -9,11 +9,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use k8s_openapi::jiff::Timestamp;
 use quorate_api::cluster;
 use quorate_api::status::{
-    AbandonedReason, AgentDelivery, AgentDeliveryStatus, BootstrapStatus, CertificatesStatus,
+    AbandonedReason, AgentDelivery, AgentDeliveryStatus, AuthStatus, BootstrapStatus, CertificatesStatus,
     DefragmentingStatus, EarlierStatus, EtcdClusterStatus, FailedLearnersStatus, LeavingReason, MemberPhase,
     MemberStatus, PodTarget, PriorityClassStatus, StorageTarget, TargetStatus,
 };
 use quorate_model::adoption::Earlier;
+use quorate_model::auth::AuthStage;
 use quorate_model::priority::NoPriorityClass;
 use quorate_model::quorum_recovery::RecoverFrom;
 use quorate_model::record::{Abandoned, Defragmenting, FailedLearners, Leaving, Member, Stage};
@@ -55,6 +56,9 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
         rotation: status.certificates.as_ref().and_then(|own| rotation::read(own.rotation.as_ref()?)),
         spent_rotation: status.certificates.as_ref().and_then(|own| own.last_rotation_order.clone()),
         trust: status.certificates.as_ref().map_or(0, |own| own.trust),
+        auth: status.auth.as_ref().and_then(|auth| {
+            [AuthStage::Preparing, AuthStage::On].into_iter().find(|stage| stage.as_str() == auth.stage)
+        }),
         abandoned: bootstrap.abandoned.and_then(|why| match why {
             AbandonedReason::VolumeLost => Some(Abandoned::VolumeLost),
             AbandonedReason::SpecEdited => Some(Abandoned::SpecEdited),
@@ -157,6 +161,7 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         rotation,
         spent_rotation,
         trust,
+        auth,
         restore,
         abandoned,
         hibernating,
@@ -207,6 +212,7 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         last_rotation_order: spent_rotation.clone(),
         not_after,
     };
+    status.auth = auth.map(|stage| AuthStatus { stage: stage.as_str().to_owned() });
     status.certificates = Some(certificates).filter(|own| *own != CertificatesStatus::default());
     status.hibernating = *hibernating;
     status.next_ordinal = (next_ordinal.0 > 0).then_some(next_ordinal.0);
@@ -327,11 +333,12 @@ fn write_member(name: &MemberName, member: &Member, before: Option<&MemberStatus
 }
 
 fn read_target(status: &TargetStatus) -> Option<Target> {
-    let TargetStatus { size, version, tls, pod, storage } = status.clone();
+    let TargetStatus { size, version, tls, auth, pod, storage } = status.clone();
     Some(Target {
         size: usize::try_from(size).ok()?,
         version: version.parse().ok()?,
         tls,
+        auth,
         pod: template::read(pod.revision, pod.image_has_version, pod.template),
         storage: Storage {
             medium: match storage.medium {
@@ -349,11 +356,12 @@ fn read_target(status: &TargetStatus) -> Option<Target> {
 }
 
 fn write_target(target: &Target) -> TargetStatus {
-    let Target { size, version, pod, storage, tls } = target.clone();
+    let Target { size, version, pod, storage, tls, auth } = target.clone();
     TargetStatus {
         size: u32::try_from(size).unwrap_or(u32::MAX),
         version: version.to_string(),
         tls,
+        auth,
         pod: PodTarget {
             revision: pod.revision.0,
             image_has_version: pod.image_has_version,

@@ -3,6 +3,7 @@
 //! Status is a function of the observation, of the plan, and of the status before, from which only times are kept. The
 //! same input gives the same status, so that nothing is written when nothing has changed.
 
+mod auth;
 mod backups;
 mod certificates;
 mod conditions;

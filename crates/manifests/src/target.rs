@@ -9,7 +9,7 @@ use quorate_api::quantity::bytes;
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{Target, Version};
 
-use crate::certificate::PEER_NAME;
+use crate::certificate::{PEER_NAME, ROOT_USER};
 use crate::flags;
 use crate::images::AllowedImages;
 use crate::metadata;
@@ -134,6 +134,8 @@ pub(crate) struct Existing {
     pub(crate) data: ExistingData,
     /// The bytes of the smallest volume. An edit for larger ones that do not grow was not committed before status was lost either.
     pub(crate) smallest: Option<u64>,
+    /// Whether a Pod has the operator's credential: etcd's auth may be on.
+    pub(crate) credential: bool,
 }
 
 /// What exists that says which quota the default must not be below.
@@ -170,6 +172,7 @@ pub(crate) fn resolve_with(
     admitted("spec.podTemplate.metadata", &labels, &annotations)?;
     metadata_of_others(cluster)?;
     network_policy::check(cluster, defaults)?;
+    let auth = auth(cluster, existing.credential && !is_committed);
     let pod_spec = pod_spec.unwrap_or_default();
     grace_is_enough(&pod_spec, &flags)?;
     let template = Template {
@@ -182,6 +185,7 @@ pub(crate) fn resolve_with(
         spec: pod_spec,
         one_member_per_node: spec.placement.one_member_per_node,
         zones: spec.placement.zones,
+        auth,
     };
     let pod = template.to_status(version, &defaults.agent_image);
     let tls = match spec.tls.provider {
@@ -191,7 +195,18 @@ pub(crate) fn resolve_with(
     addresses(&spec.tls)?;
     common_name(&spec.tls)?;
     let size = usize::try_from(spec.size).unwrap_or(usize::MAX);
-    Ok(Target { size, version, pod, storage, tls })
+    if auth && !tls {
+        let why = "etcd's auth needs TLS: a client is the user that its certificate names. Leave tls.provider out, or auth";
+        return Err(Invalid::new("spec.auth.enabled", why));
+    }
+    Ok(Target { size, version, pod, storage, tls, auth })
+}
+
+/// Whether members have the operator's credential: where etcd's auth is wanted, or on. What is on is switched off by order, and until then
+/// nobody takes the credential from the members.
+fn auth(cluster: &EtcdCluster, members_have_credential: bool) -> bool {
+    let is_recorded = cluster.status.as_ref().is_some_and(|status| status.auth.is_some());
+    members_have_credential || is_recorded || cluster.spec.auth.as_ref().is_some_and(|auth| auth.enabled)
 }
 
 /// The labels and annotations of what is no Pod.
@@ -265,7 +280,7 @@ pub(crate) fn always_safe(cluster: &EtcdCluster) -> Target {
     };
     let storage = storage(&rest).expect("the defaults of a storage spec are sound");
     let size = usize::try_from(cluster.spec.size).unwrap_or(usize::MAX);
-    Target { size, version: Version::new(0, 0, 0), pod, storage, tls: false }
+    Target { size, version: Version::new(0, 0, 0), pod, storage, tls: false, auth: false }
 }
 
 /// The whole reference, or the repository with the version as its tag. etcd's own tags begin with a `v`.
@@ -300,17 +315,15 @@ fn addresses(tls: &cluster::TlsSpec) -> Result<(), Invalid> {
     }
 }
 
-/// With the common name of peers, whoever has the server's key would write the log of its members.
+/// With the common name of peers, whoever has the server's key would write the log of its members; with that of root, all keys.
 fn common_name(tls: &cluster::TlsSpec) -> Result<(), Invalid> {
-    match tls.auto().and_then(|auto| auto.common_name.as_deref()) {
-        Some(PEER_NAME) => Err(Invalid::new(
-            "spec.tls.providerCfg.autoCfg.commonName",
-            format!(
-                "members know their peers by the common name {PEER_NAME}: give the server another one, or none"
-            ),
-        )),
-        Some(_) | None => Ok(()),
-    }
+    let why = match tls.auto().and_then(|auto| auto.common_name.as_deref()) {
+        Some(PEER_NAME) => format!("members know their peers by the common name {PEER_NAME}"),
+        Some(ROOT_USER) => format!("{ROOT_USER} is the user of etcd's auth that may do everything"),
+        Some(_) | None => return Ok(()),
+    };
+    let message = format!("{why}: give the server another one, or none");
+    Err(Invalid::new("spec.tls.providerCfg.autoCfg.commonName", message))
 }
 
 fn storage(spec: &cluster::StorageSpec) -> Result<Storage, Invalid> {

@@ -44,6 +44,9 @@ pub struct Template {
     /// Whether members are spread over zones, where `spec` has no constraints.
     #[serde(skip_serializing_if = "is_default")]
     pub zones: Zones,
+    /// Whether the Pod has the operator's credential for etcd's auth, in place of that of clients.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub auth: bool,
 }
 
 impl Template {

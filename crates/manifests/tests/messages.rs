@@ -168,7 +168,11 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             Waiting::ClientsHaveTime(rotation(RotationStage::Sign), *until)
         }
         Waiting::ClientsHaveTime(..) => Waiting::RotationRefused("it signs for peers, too".to_owned()),
-        Waiting::RotationRefused(_) => Waiting::Clearing(Abandoned::VolumeLost.as_str()),
+        Waiting::RotationRefused(_) => {
+            Waiting::AuthChanging(Unsafe::LacksCredential(demo()).to_string())
+        }
+        Waiting::AuthChanging(_) => Waiting::AuthStaysOn(ClusterId(0x1234)),
+        Waiting::AuthStaysOn(_) => Waiting::Clearing(Abandoned::VolumeLost.as_str()),
         Waiting::Clearing(_) => Waiting::PodStarting(demo()),
         Waiting::PodStarting(_) => {
             Waiting::PodStuck(demo(), "Unschedulable: 0/3 nodes are available".to_owned())
@@ -423,7 +427,10 @@ fn after_refusal(why: &Unsafe) -> Option<Unsafe> {
         Unsafe::NotTrusted(_) => Unsafe::EarlierPresented(demo()),
         Unsafe::EarlierPresented(_) => Unsafe::BundleNotWritten,
         Unsafe::BundleNotWritten => Unsafe::ClockDiffers(ClockDifference::Behind(Span::seconds(600))),
-        Unsafe::ClockDiffers(_) => Unsafe::AuthorityKept,
+        Unsafe::ClockDiffers(_) => Unsafe::AuthNotOrdered,
+        Unsafe::AuthNotOrdered => Unsafe::NoRootUser,
+        Unsafe::NoRootUser => Unsafe::LacksCredential(demo()),
+        Unsafe::LacksCredential(_) => Unsafe::AuthorityKept,
         Unsafe::AuthorityKept => Unsafe::NoClaim(demo()),
         Unsafe::NoClaim(_) => Unsafe::NotLost(demo()),
         Unsafe::NotLost(_) => Unsafe::DataUndecided(demo()),
@@ -518,7 +525,11 @@ fn situations() -> Vec<World> {
     };
     let mut without_authority = with_old_certificates(0);
     without_authority.remove(Kind::Secret, "demo-ca");
+    let mut with_auth = World::new(&json!({ "size": 1, "version": "3.6.16", "auth": { "enabled": true } }));
+    with_auth.settle();
+    with_auth.edit(Kind::Cluster, "demo", |cluster| cluster["status"]["auth"] = json!({ "stage": "On" }));
     vec![
+        with_auth,
         with_old_certificates(310),
         with_old_certificates(370),
         with_old_certificates(3600),

@@ -8,6 +8,7 @@ use quorate_api::bootstrap::{RestoreSource, RestoreStatus};
 use quorate_api::destination::{Destination, S3};
 use quorate_manifests::record::{from_status, into_status};
 use quorate_model::adoption::Earlier;
+use quorate_model::auth::AuthStage;
 use quorate_model::incarnation::{Incarnation, NextIncarnation, Order};
 use quorate_model::priority::NoPriorityClass;
 use quorate_model::quorum_recovery::{Chosen, Container, Log, QuorumRecovery, RecoverFrom};
@@ -89,8 +90,9 @@ fn version() -> impl Strategy<Value = Version> {
 }
 
 fn target() -> impl Strategy<Value = Target> {
-    (0..10_usize, version(), pod(), storage(), any::<bool>())
-        .prop_map(|(size, version, pod, storage, tls)| Target { size, version, pod, storage, tls })
+    (0..10_usize, version(), pod(), storage(), any::<(bool, bool)>()).prop_map(
+        |(size, version, pod, storage, (tls, auth))| Target { size, version, pod, storage, tls, auth },
+    )
 }
 
 fn loss() -> impl Strategy<Value = Loss> {
@@ -250,6 +252,7 @@ fn record() -> impl Strategy<Value = Record> {
                     rotation: token.2.then(|| rotation(next)),
                     spent_rotation: hibernating.then(|| "peers/again".to_owned()),
                     trust: attempt,
+                    auth: token.2.then_some(if hibernating { AuthStage::On } else { AuthStage::Preparing }),
                     abandoned,
                     hibernating,
                     next_ordinal: Ordinal(next),

@@ -301,7 +301,10 @@ impl World {
             EtcdCall::Disarm { member, kind } => {
                 self.alarms.retain(|alarm| *alarm != Alarm { member: *member, kind: *kind });
             }
-            EtcdCall::Downgrade { .. } | EtcdCall::Compact { .. } | EtcdCall::Defragment { .. } => {}
+            EtcdCall::Downgrade { .. }
+            | EtcdCall::Compact { .. }
+            | EtcdCall::Defragment { .. }
+            | EtcdCall::Auth { .. } => {}
         }
     }
 

@@ -26,6 +26,8 @@ pub enum Leaf {
     Peer,
     /// Presented by clients: the operator, the probe, etcdctl.
     Client,
+    /// Presented by the operator, its agents and its Jobs instead, where etcd's auth is on: that of the user root.
+    Operator,
 }
 
 /// From when until when a certificate is valid.
@@ -64,13 +66,34 @@ impl Ca {
 
 impl Leaf {
     /// Every leaf.
-    pub const ALL: [Self; 3] = [Self::Server, Self::Peer, Self::Client];
+    pub const ALL: [Self; 4] = [Self::Server, Self::Peer, Self::Client, Self::Operator];
+
+    /// Those that a cluster has, with etcd's auth or without it.
+    pub fn of_cluster(auth: bool) -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(move |leaf| match leaf {
+            Self::Server | Self::Peer | Self::Client => true,
+            Self::Operator => auth,
+        })
+    }
+
+    /// The leaf that the operator, its agents and its Jobs present, with etcd's auth or without it.
+    pub fn of_operator(auth: bool) -> Self {
+        if auth { Self::Operator } else { Self::Client }
+    }
 
     /// The authority of the port that it is for.
     pub fn ca(self) -> Ca {
         match self {
-            Self::Server | Self::Client => Ca::Clients,
+            Self::Server | Self::Client | Self::Operator => Ca::Clients,
             Self::Peer => Ca::Peers,
+        }
+    }
+
+    /// Whether it is valid for a server, too.
+    pub fn is_of_server(self) -> bool {
+        match self {
+            Self::Server | Self::Peer => true,
+            Self::Client | Self::Operator => false,
         }
     }
 
@@ -80,6 +103,7 @@ impl Leaf {
             Self::Server => "server",
             Self::Peer => "peer",
             Self::Client => "client",
+            Self::Operator => "operator",
         }
     }
 }

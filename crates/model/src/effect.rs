@@ -301,6 +301,7 @@ impl Effect {
                 | EtcdCall::Disarm { .. }
                 | EtcdCall::Compact { .. }
                 | EtcdCall::Defragment { .. }
+                | EtcdCall::Auth { .. }
                 | EtcdCall::Downgrade { .. } => true,
             },
         }

@@ -8,6 +8,7 @@
 //! - [`ids`]: etcd's own numbers: member, cluster, revision
 //! - [`version`]: etcd versions and minors
 //! - [`quorum`]: quorum arithmetic
+//! - [`auth`]: etcd's auth, and how far it is switched on
 //! - [`certificate`]: leaves, fingerprints, when a certificate ends
 //! - [`time`]: instants and spans, given from outside
 //! - [`target`]: the validated spec, and its committed copy
@@ -25,6 +26,7 @@
 //! - [`crash_point`]: the moments before and after a step, for tests
 
 pub mod adoption;
+pub mod auth;
 pub mod canary;
 pub mod certificate;
 pub mod crash_point;

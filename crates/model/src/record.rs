@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::adoption::Earlier;
-use crate::certificate::{Ca, Fingerprint};
+use crate::auth::AuthStage;
+use crate::certificate::{Ca, Fingerprint, Leaf};
 use crate::ids::{ClusterId, MemberId};
 use crate::incarnation::{Incarnation, NextIncarnation};
 use crate::names::{ClusterUid, MemberName, Ordinal, Token, Uid};
@@ -49,6 +50,8 @@ pub struct Record {
     pub spent_rotation: Option<String>,
     /// The generation of trust: raised when what members are to trust changes. A Pod of an earlier one started with other authorities.
     pub trust: u32,
+    /// How far etcd's auth is switched on; `None`: it is off, or not the operator's.
+    pub auth: Option<AuthStage>,
     /// What the members of the bootstrap began, or begin, with; `None`: with nothing. Recorded at B1 and kept from attempt to attempt.
     pub restore: Option<Restore>,
     /// The attempt was given up: its Pods and volumes are being cleared away.
@@ -214,6 +217,16 @@ impl Record {
     /// Whether the cluster id is recorded.
     pub fn is_bootstrapped(&self) -> bool {
         self.cluster_id.is_some()
+    }
+
+    /// Whether etcd's auth is wanted, on, or being switched off: then the operator has a credential of its own.
+    pub fn has_credential(&self) -> bool {
+        self.auth.is_some() || self.target.as_ref().is_some_and(|target| target.auth)
+    }
+
+    /// The leaves that the cluster has.
+    pub fn leaves(&self) -> impl Iterator<Item = Leaf> + use<> {
+        Leaf::of_cluster(self.has_credential())
     }
 
     /// The authority that is recorded for a port.

@@ -20,6 +20,7 @@ mod volume_space;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::auth::{AuthPolicy, SeenAuth};
 use crate::certificate::Ca;
 use crate::guard::GuardVerdict;
 use crate::ids::{ClusterId, MemberId, Revision};
@@ -105,6 +106,8 @@ pub struct Snapshot {
     pub recover_from: Option<RecoverFrom>,
     /// What people say about the rotation of certificate authorities.
     pub rotation_policy: RotationPolicy,
+    /// What people ask of etcd's auth.
+    pub auth_policy: AuthPolicy,
     /// Where members ran, as status has it.
     pub last_nodes: BTreeMap<MemberName, LastNodes>,
     /// Why status was written by a newer operator, if it was: then the record is not complete.
@@ -203,6 +206,8 @@ pub struct Pod {
     pub revision: PodRevision,
     /// The generation of trust that its agent waited for before etcd started.
     pub trust: u32,
+    /// Its agent has the operator's credential for etcd's auth.
+    pub has_credential: bool,
     /// It has our scheduling gate: it runs nowhere before it is ungated.
     pub gated: bool,
     /// Started with `new`.
@@ -359,6 +364,8 @@ pub struct Etcd {
     pub answers: BTreeMap<MemberName, Answer>,
     /// What a handshake of this pass at each port of a member showed. Looked at while an authority is rotated.
     pub handshakes: BTreeMap<(MemberName, Ca), Handshake>,
+    /// What was last seen of etcd's auth, in this pass or an earlier one.
+    pub auth: Option<SeenAuth>,
     /// What the leader had committed in an earlier look, at least [`IN_SYNC_WITHIN`] ago.
     pub committed_before: Option<CommittedMark>,
     /// The proof of progress of this pass.

@@ -16,6 +16,8 @@ pub struct Target {
     pub storage: Storage,
     /// Whether clients and peers use TLS.
     pub tls: bool,
+    /// Whether etcd's auth is on. The Pods have the operator's credential then; their template has that, too.
+    pub auth: bool,
 }
 
 /// The Pod template: opaque to the planner, which compares revisions and never reads the content. Two templates are the
@@ -99,6 +101,7 @@ impl Target {
             && self.version == other.version
             && self.pod == other.pod
             && self.tls == other.tls
+            && self.auth == other.auth
             && self.storage.medium == other.storage.medium
             && self.storage.class == other.storage.class
             && self.storage.access_mode == other.storage.access_mode

@@ -28,7 +28,7 @@ pub(crate) fn provide(draft: &mut Draft<'_>) -> Progress {
                 keep(draft, ca, secret);
             }
             // Where every leaf exists, nothing waits for it: the members serve on, and TLSReady reports it.
-            Signing::Lost(loss) if !seen.are_complete() => {
+            Signing::Lost(loss) if !seen.are_complete(&draft.record) => {
                 draft.wait(Waiting::AuthorityLost { secret: seen.authority_name(ca), loss });
             }
             Signing::Lost(_) => {}
@@ -37,7 +37,7 @@ pub(crate) fn provide(draft: &mut Draft<'_>) -> Progress {
     if all_known {
         sign(draft, seen);
     }
-    if seen.are_complete() { Progress::Done } else { Progress::Pending }
+    if seen.are_complete(&draft.record) { Progress::Done } else { Progress::Pending }
 }
 
 /// I3 alone, where the record may lack something: leaves that are due by their dates, signed by the authority that is recorded.
@@ -81,7 +81,7 @@ fn record(draft: &mut Draft<'_>, ca: Ca, authority: &Authority) {
 
 /// I2, I3.
 fn sign(draft: &mut Draft<'_>, seen: &Certificates) {
-    for leaf in Leaf::ALL {
+    for leaf in draft.record.leaves() {
         let ca = draft.seen.signs_for(seen, &draft.record, leaf.ca());
         let Signing::With(secret, authority) = draft.seen.signing(seen, &draft.record, ca) else { continue };
         let present = seen.leaves.get(&leaf);

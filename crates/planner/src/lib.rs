@@ -7,6 +7,7 @@
 //! This crate never does I/O, reads a clock, draws a random number, or knows Kubernetes.
 
 mod adopt;
+mod auth;
 mod backup;
 mod bootstrap;
 mod budget;
@@ -85,6 +86,7 @@ fn protocols(draft: &mut Draft<'_>) -> ControlFlow<Protocol> {
     connection::keep_up(draft);
     by(Protocol::NoQuorum, halt::without_quorum(draft))?;
     rotate::advance(draft);
+    auth::advance(draft);
     upkeep::services_and_volumes(draft);
     by(Protocol::Maintain, maintain::finish_defragmentation(draft).into())?;
     maintain::disarm(draft);

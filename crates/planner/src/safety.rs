@@ -5,6 +5,7 @@
 //! reconfiguration check and Kubernetes' preconditions refuse the rest.
 
 mod adoption;
+mod auth;
 mod certificates;
 mod claims;
 mod differ;
@@ -20,6 +21,7 @@ mod versions;
 mod volumes;
 
 pub(crate) use adoption::{foreign_pods, may_adopt};
+pub(crate) use auth::all_have_credential;
 pub use space::{may_begin_defragmentation, may_disarm};
 
 use std::collections::BTreeSet;
@@ -27,7 +29,7 @@ use std::collections::BTreeSet;
 use quorate_model::effect::{Boot, Unsafe};
 use quorate_model::quorum::{has_quorum, quorum};
 use quorate_model::record::{QuarantineCause, Stage};
-use quorate_model::snapshot::{Alarm, BudgetPolicy, List, Pod, Unhealthy};
+use quorate_model::snapshot::{Alarm, BudgetPolicy, FRESH, List, Pod, Unhealthy};
 use quorate_model::{
     ClusterId, Effect, EtcdCall, Instant, KubeEffect, ManagedObject, MemberId, MemberName, PeerUrl, Record,
     Snapshot, Uid,
@@ -156,6 +158,7 @@ fn may_call(scene: &Scene<'_>, at: &MemberName, call: &EtcdCall) -> Judged {
         }
         EtcdCall::Compact { revision } => space::may_compact(scene, *revision),
         EtcdCall::Defragment { member } => space::may_defragment(scene, member),
+        EtcdCall::Auth { change } => auth::may_change(scene, *change, at),
     }
 }
 
@@ -572,6 +575,11 @@ fn membership_call<'a>(scene: &Scene<'a>, member: &MemberName, via: &MemberName)
 }
 
 /// R9, R11: a fresh linearizable list proves that there was a quorum just now.
+/// Whether what was observed then still counts (R9, R18).
+pub(crate) fn is_fresh(at: Instant, now: Instant) -> bool {
+    at <= now && now - at <= FRESH
+}
+
 fn fresh_list(seen: &Snapshot, now: Instant) -> Result<&List, Unsafe> {
     if let Some(list) = seen.list_just_read(now) {
         return Ok(list);

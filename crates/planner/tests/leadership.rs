@@ -15,6 +15,7 @@ fn target_of(plan: &Plan) -> Option<String> {
             | EtcdCall::Promote { .. }
             | EtcdCall::RemoveMember { .. }
             | EtcdCall::Disarm { .. }
+            | EtcdCall::Auth { .. }
             | EtcdCall::Downgrade { .. }
             | EtcdCall::Compact { .. }
             | EtcdCall::Defragment { .. },

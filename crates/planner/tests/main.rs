@@ -2,6 +2,7 @@
 
 mod adopt;
 mod attempts;
+mod auth;
 mod backups_before;
 mod certificates;
 mod claims;

@@ -9,6 +9,7 @@ pub mod certificates;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use quorate_model::auth::{AuthChange, AuthPolicy, Root, SeenAuth};
 use quorate_model::effect::{Boot, DowngradeAction};
 use quorate_model::names::Uid;
 use quorate_model::quorum::has_quorum;
@@ -94,6 +95,8 @@ pub struct World {
     pub cluster_version: Option<Minor>,
     /// A downgrade to this minor version is enabled.
     pub downgrade: Option<Minor>,
+    /// Whether etcd's auth is on, and how far its user root is.
+    pub auth: (bool, Root),
 }
 
 /// The quota of a member.
@@ -123,6 +126,7 @@ pub fn target(size: usize) -> Target {
             when_scaled: Retention::Delete,
         },
         tls: true,
+        auth: false,
     }
 }
 
@@ -143,6 +147,7 @@ impl World {
                 orders: Vec::new(),
                 recover_from: None,
                 rotation_policy: RotationPolicy::default(),
+                auth_policy: AuthPolicy::default(),
                 last_nodes: BTreeMap::new(),
                 cluster: ClusterRef::new("default", "demo"),
                 uid: ClusterUid::new("uid-1"),
@@ -216,6 +221,7 @@ impl World {
             counter: 0,
             versions: BTreeMap::new(),
             cluster_version: None,
+            auth: (false, Root::Missing),
             downgrade: None,
         }
     }
@@ -720,6 +726,15 @@ impl World {
                     DowngradeAction::Cancel => None,
                 };
             }
+            EtcdCall::Auth { change } => {
+                self.auth = match change {
+                    AuthChange::AddRootUser => (self.auth.0, Root::NoRole),
+                    AuthChange::AddRootRole => (self.auth.0, Root::NotGranted),
+                    AuthChange::GrantRoot => (self.auth.0, Root::Ready),
+                    AuthChange::Enable => (true, self.auth.1),
+                    AuthChange::Disable => (false, self.auth.1),
+                }
+            }
             EtcdCall::Compact { .. } => self.compacted = true,
             EtcdCall::Defragment { member } => {
                 if let Some(database) = self.databases.get_mut(member) {
@@ -793,6 +808,7 @@ impl World {
                 .map(|target| target.pod.revision.clone())
                 .unwrap_or_default(),
             trust: self.seen.certificates.as_ref().map_or(0, |seen| seen.trust().min(self.seen.record.trust)),
+            has_credential: self.seen.record.target.as_ref().is_some_and(|target| target.auth),
             gated: is_first,
             boots_new: boot == Boot::New,
             read_only: self.held(boot),
@@ -828,6 +844,16 @@ impl World {
 impl World {
     /// What handshakes show, as a pass looks at them.
     fn shake_hands(&mut self) {
+        let auth = self.seen.record.has_credential();
+        // As `manifests` resolves the spec: what is recorded keeps the credential.
+        let desired = self.seen.auth_policy.wanted || self.seen.record.auth.is_some();
+        if self.seen.desired.auth != desired {
+            self.seen.desired.auth = desired;
+            self.seen.desired.pod.revision = PodRevision(format!("r1, with auth: {desired}"));
+        }
+        let at = self.now;
+        self.seen.etcd.auth =
+            Some(self.auth).filter(|_| auth).map(|(enabled, root)| SeenAuth { at, enabled, root });
         self.seen.etcd.handshakes.clear();
         let Some(ca) = self.seen.handshakes_wanted(self.now) else { return };
         for (member, pod) in self.seen.pods.iter().filter(|(member, _)| !self.silent.contains(*member)) {

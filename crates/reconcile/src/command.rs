@@ -6,6 +6,7 @@ use quorate_api::backup::EtcdBackup;
 use quorate_manifests::certificate::rotation::Shown;
 use quorate_manifests::certificate::{Generate, KeyPair};
 use quorate_manifests::{Kind, SiteQuestion, Write};
+use quorate_model::auth::SeenAuth;
 use quorate_model::effect::EtcdCall;
 use quorate_model::snapshot::{Answer, KeysHash, List, Proof, Site, VolumeSpace};
 use quorate_model::{Ca, Instant, MemberName, Revision};
@@ -77,6 +78,11 @@ pub enum Task {
         /// The member.
         at: MemberName,
     },
+    /// Ask a member how far etcd's auth is: whether it is on and, while it is off, how far the user root is. Answered by [`Reply::Auth`].
+    Auth {
+        /// The member.
+        at: MemberName,
+    },
     /// Ask a member for the hash of its keys. Answered by [`Reply::Hash`].
     Hash {
         /// The member.
@@ -143,6 +149,8 @@ pub enum Reply {
     Handshake(Result<Shown, String>),
     /// The member list, or why there is none.
     List(Result<List, String>),
+    /// How far etcd's auth is, or why that is not known.
+    Auth(Result<SeenAuth, String>),
     /// The hash of a member's keys, or why there is none.
     Hash(Result<KeysHash, String>),
     /// What the members had applied, or why nothing is proved.
@@ -185,6 +193,7 @@ impl Task {
             | Self::FreeSpace { .. }
             | Self::Handshake { .. }
             | Self::MemberList { .. }
+            | Self::Auth { .. }
             | Self::Hash { .. }
             | Self::ProveProgress { .. }
             | Self::Entry { .. }

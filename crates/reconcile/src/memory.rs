@@ -8,6 +8,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube_core::Resource;
 use quorate_api::Explanation;
 use quorate_manifests::{BackupHealth, Kind, NameConflict};
+use quorate_model::auth::SeenAuth;
 use quorate_model::snapshot::{BackupState, DefaultsTurn};
 use quorate_model::{ClockDifference, ClusterRef, Instant, Snapshot, Span};
 
@@ -42,6 +43,8 @@ pub struct Memory {
     pub(crate) progress: Progress,
     pub(crate) recent: Recent,
     pub(crate) calm: Calm,
+    /// What was last seen of etcd's auth.
+    pub(crate) auth: Option<SeenAuth>,
     pub(crate) comparing: Comparing,
     pub(crate) free_space: FreeSpace,
     /// Since when the API server admits no eviction of a Pod that the plan restarts.

@@ -242,6 +242,7 @@ impl Recent {
             | EtcdCall::AddLearner { .. }
             | EtcdCall::Promote { .. }
             | EtcdCall::RemoveMember { .. }
+            | EtcdCall::Auth { .. }
             | EtcdCall::Disarm { .. }
             | EtcdCall::Downgrade { .. }
             | EtcdCall::Defragment { .. } => {}

@@ -65,6 +65,8 @@ pub struct Etcd {
     added: u64,
     /// Members of 3.5 compare themselves with their peers at their start. It never changes, so it is not hashed.
     pub initial_check: bool,
+    /// The operator presents the certificate of root. It follows from objects, so it is not hashed.
+    operator_is_root: bool,
 }
 
 /// One cluster: all data directories with one cluster id.

@@ -360,6 +360,7 @@ impl Oracle {
             | EtcdCall::Downgrade { .. }
             | EtcdCall::Compact { .. }
             | EtcdCall::Defragment { .. }
+            | EtcdCall::Auth { .. }
             | EtcdCall::Disarm { .. } => false,
         };
         if changes_by_choice && truth.lines.len() > 1 {
@@ -379,6 +380,7 @@ impl Oracle {
             | EtcdCall::Promote { .. }
             | EtcdCall::MoveLeadership { .. }
             | EtcdCall::Downgrade { .. }
+            | EtcdCall::Auth { .. }
             | EtcdCall::Defragment { .. } => {}
             EtcdCall::Disarm { member, kind } => {
                 let is_full = conf.members.keys().any(|member| truth.full.contains(member));

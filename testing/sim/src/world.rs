@@ -13,6 +13,7 @@
 //! - this file: the fair schedule: what is due happens, and nothing else
 
 mod addresses;
+mod auth;
 mod budgets;
 mod canary;
 pub(crate) mod certificates;

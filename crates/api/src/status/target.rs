@@ -18,6 +18,10 @@ pub struct TargetStatus {
     /// Whether clients and peers use TLS.
     pub tls: bool,
 
+    /// Whether etcd's auth is on, or is being switched on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub auth: bool,
+
     /// The Pod template.
     pub pod: PodTarget,
 

@@ -204,7 +204,7 @@ pub(crate) fn leaf(
         common_name: super::common_name(leaf, &cluster.spec.tls).to_owned(),
         organizations: super::organizations(leaf, &cluster.spec.tls),
         names: super::names(leaf, at, &cluster.spec.tls),
-        server: leaf != Leaf::Client,
+        server: leaf.is_of_server(),
         validity: validity(&uid, leaf, lifetime(cluster), authority, now),
     };
     Order {

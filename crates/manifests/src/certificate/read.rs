@@ -17,12 +17,18 @@ use x509_parser::pem::Pem;
 use x509_parser::prelude::FromDer as _;
 
 use super::rotation::{self, Place};
-use super::{CA, CERT, Certificate, KEY, PEER_NAME, entry};
+use super::{CA, CERT, Certificate, KEY, PEER_NAME, ROOT_USER, entry};
 use crate::kind::Kind;
 use crate::labels;
 
-/// The certificates that exist among these Secrets.
-pub fn read(secrets: &[&Secret], at: &ClusterRef, uid: &ClusterUid, tls: &TlsSpec) -> Certificates {
+/// The certificates that exist among these Secrets. That of the operator only where etcd's `auth` is wanted or on: one of before is not kept up.
+pub fn read(
+    secrets: &[&Secret],
+    at: &ClusterRef,
+    uid: &ClusterUid,
+    tls: &TlsSpec,
+    auth: bool,
+) -> Certificates {
     let named = |certificate: Certificate| {
         let name = certificate.secret_name(at);
         secrets.iter().copied().find(move |secret| secret.metadata.name.as_ref() == Some(&name))
@@ -42,7 +48,7 @@ pub fn read(secrets: &[&Secret], at: &ClusterRef, uid: &ClusterUid, tls: &TlsSpe
     Certificates {
         authority_names: Ca::ALL.into_iter().map(name).collect(),
         authorities: authorities.iter().map(|(ca, secret)| (*ca, authority_secret(secret, uid))).collect(),
-        leaves: Leaf::ALL.into_iter().filter_map(leaf).collect::<BTreeMap<_, _>>(),
+        leaves: Leaf::of_cluster(auth).filter_map(leaf).collect::<BTreeMap<_, _>>(),
     }
 }
 
@@ -104,10 +110,15 @@ fn leaf_certificate(
         validity: own.validity,
         signed_by: signed_by.map(|known| known.fingerprint.clone()),
         lacks: names.iter().filter(|name| !own.names.contains(name)).cloned().collect(),
-        misnamed: ((own.common_name == PEER_NAME) != (leaf == Leaf::Peer)).then(|| own.common_name.clone()),
+        misnamed: is_misnamed(&own.common_name, leaf).then(|| own.common_name.clone()),
         trust: rotation::trust_of(secret),
         trusted: trusted.into_iter().map(|known| known.fingerprint).collect(),
     })
+}
+
+/// Whether a leaf has a reserved name that is another one's, or not the one that is its own.
+fn is_misnamed(name: &str, leaf: Leaf) -> bool {
+    (name == PEER_NAME) != (leaf == Leaf::Peer) || (name == ROOT_USER) != (leaf == Leaf::Operator)
 }
 
 /// The first certificate in an entry of a Secret.

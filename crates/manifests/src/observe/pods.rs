@@ -10,11 +10,13 @@ use quorate_api::keys;
 use quorate_model::restore::RestoreFailure;
 use quorate_model::snapshot::{ImageVolume, Unready};
 use quorate_model::target::PodRevision;
-use quorate_model::{ClusterRef, ClusterUid, GuardVerdict, Instant, MemberId, MemberName, Uid, snapshot};
+use quorate_model::{
+    ClusterRef, ClusterUid, GuardVerdict, Instant, Leaf, MemberId, MemberName, Uid, snapshot,
+};
 use serde::Deserialize;
 
 use super::member_name;
-use crate::certificate::rotation;
+use crate::certificate::{Certificate, rotation};
 use crate::flags::{self, STARTS_NEW};
 use crate::labels::{is_labelled, is_owned_by};
 use crate::pod::{AGENT, AGENT_VOLUME, ETCD, FETCH, INSTALL, RESTORED};
@@ -94,6 +96,7 @@ fn read_one(pod: &Pod, at: &ClusterRef) -> snapshot::Pod {
         zone: label(ZONE).cloned(),
         revision: PodRevision(revision.cloned().unwrap_or_default()),
         trust: annotation(keys::TRUST).and_then(|trust| rotation::generation(trust)).unwrap_or(0),
+        has_credential: has_credential(pod, at),
         gated: is_gated(pod),
         boots_new: starts_new(pod),
         read_only: member_name(meta, at).and_then(|member| quorum_recovery::read(pod, &member, etcd)),
@@ -146,6 +149,14 @@ fn refused_by_check(end: &ContainerStateTerminated) -> Option<MemberId> {
 fn etcd_image(pod: &Pod) -> Option<String> {
     let mut containers = pod.spec.iter().flat_map(|spec| &spec.containers);
     containers.find(|container| container.name == ETCD)?.image.clone()
+}
+
+/// Whether its volume of the client's certificate is that of the operator's.
+fn has_credential(pod: &Pod, at: &ClusterRef) -> bool {
+    let own = Certificate::from(Leaf::Operator).secret_name(at);
+    let mut volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    volumes
+        .any(|volume| volume.secret.as_ref().is_some_and(|secret| secret.secret_name.as_ref() == Some(&own)))
 }
 
 fn is_gated(pod: &Pod) -> bool {

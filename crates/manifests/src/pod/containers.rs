@@ -12,14 +12,17 @@ use crate::service::{CLIENT_PORT, METRICS_PORT, PEER_PORT, PROBE_PORT};
 use crate::template::Template;
 use crate::{bootstrap, quorum_recovery};
 
-/// Certificates, the volumes they come in, and where these are mounted.
-pub(super) const MOUNTED: [(Leaf, &str, &str); 3] = [
-    (Leaf::Server, "server-tls", "/etc/etcd/tls/server"),
-    (Leaf::Peer, "peer-tls", "/etc/etcd/tls/peer"),
-    (Leaf::Client, "client-tls", "/etc/etcd/tls/client"),
-];
+/// Where the certificate lies by which the agent, and a person with `kubectl exec`, is a client.
+const CLIENT_TLS: &str = "/etc/etcd/tls/client";
 
-const CLIENT_TLS: &str = MOUNTED[2].2;
+/// The certificates that a Pod has, the volumes they come in, and where these are mounted.
+pub(super) fn mounted(auth: bool) -> [(Leaf, &'static str, &'static str); 3] {
+    [
+        (Leaf::Server, "server-tls", "/etc/etcd/tls/server"),
+        (Leaf::Peer, "peer-tls", "/etc/etcd/tls/peer"),
+        (Leaf::of_operator(auth), "client-tls", CLIENT_TLS),
+    ]
+}
 
 /// Where the guard finds [`keys::JOINED`].
 const JOINED_DIR: &str = "/etc/quorate";
@@ -126,7 +129,7 @@ fn agent(member: &Member<'_>) -> Vec<String> {
     }
     if target.tls && member.trust > 0 {
         flags.push(format!("--trust={}", member.trust));
-        flags.extend(MOUNTED.map(|(_, _, dir)| format!("--trust-dir={dir}")));
+        flags.extend(mounted(target.auth).map(|(_, _, dir)| format!("--trust-dir={dir}")));
     }
     flags
 }
@@ -164,7 +167,7 @@ pub(super) fn etcd(member: &Member<'_>, template: &Template) -> Value {
         json!({ "name": "seen", "mountPath": SEEN_DIR }),
     ];
     if target.tls {
-        mounts.extend(MOUNTED.map(|(_, volume, path)| mount_read_only(volume, path)));
+        mounts.extend(mounted(target.auth).map(|(_, volume, path)| mount_read_only(volume, path)));
     }
     let mut args = agent(member);
     args.extend(["--", "/usr/local/bin/etcd"].map(str::to_owned));

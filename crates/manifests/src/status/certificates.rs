@@ -53,7 +53,7 @@ fn of_leaves(picture: &Picture<'_>, seen: &Certificates, authorities: &BTreeMap<
         let content = seen.leaves.get(leaf).map(|secret| &secret.content);
         content.is_some_and(|content| content.as_ref().map_or(true, |leaf| now >= leaf.validity.overdue()))
     };
-    if !seen.are_complete() {
+    if !seen.are_complete(picture.record) {
         return issuing();
     }
     let in_future = authorities.iter().find(|(_, authority)| authority.validity.is_in_future(now));
@@ -97,7 +97,7 @@ fn of_leaves(picture: &Picture<'_>, seen: &Certificates, authorities: &BTreeMap<
     if let Some(waiting) = picture.plan.waiting.iter().find(rotates) {
         return Finding::yes(Reason::RotatingAuthority, text(waiting));
     }
-    match Leaf::ALL.into_iter().find(is_outdated) {
+    match picture.record.leaves().find(is_outdated) {
         Some(leaf) => Finding::yes(Reason::CertificateExpiring, overdue(picture, seen, leaf)),
         None => Finding::yes(Reason::CertificatesIssued, "every certificate exists"),
     }
@@ -132,8 +132,8 @@ fn ended(seen: &Certificates, now: Instant) -> Option<String> {
     if let Some((ca, _)) = seen.authorities.iter().find(|(_, secret)| has_ended(secret)) {
         return Some(text(&Waiting::AuthorityEnded(seen.authority_name(*ca))));
     }
-    Leaf::ALL.into_iter().find_map(|leaf| {
-        let validity = seen.leaves.get(&leaf)?.content.as_ref().ok()?.validity;
+    seen.leaves.iter().find_map(|(leaf, secret)| {
+        let validity = secret.content.as_ref().ok()?.validity;
         let ends = time(validity.not_after).0;
         validity
             .has_ended(now)

@@ -12,7 +12,7 @@ use quorate_model::{Instant, MemberName, Target, Waiting};
 
 use super::picture::Picture;
 use super::waiting::{explain, text};
-use super::{backups, certificates, ready, time};
+use super::{auth, backups, certificates, ready, time};
 
 mod available;
 mod progressing;
@@ -101,6 +101,7 @@ fn find(type_: ConditionType, picture: &Picture<'_>) -> Option<Finding> {
         ConditionType::Bootstrapped => bootstrapped(picture),
         ConditionType::UpToDate => up_to_date(picture),
         ConditionType::TlsReady => certificates::ready(picture),
+        ConditionType::AuthReady => return auth::find(picture),
         ConditionType::SplitBrain => split_brain(picture),
         ConditionType::ExistingData => existing_data(picture),
         ConditionType::SingleMemberRecoveryActive => recovery_active(picture),
@@ -238,6 +239,8 @@ fn up_to_date(picture: &Picture<'_>) -> Finding {
                 | Waiting::Downgrading(_)
                 | Waiting::Wave(_)
                 | Waiting::EditedTooLate { .. }
+                | Waiting::AuthChanging(_)
+                | Waiting::AuthStaysOn(_)
         );
         holds.then(|| explain(waiting))
     });

@@ -3,7 +3,7 @@
 
 mod text;
 
-use quorate_api::{Explanation, Reason};
+use quorate_api::{Explanation, Reason, keys};
 use quorate_model::Waiting;
 use quorate_model::restore::{RestoreCause, RestoreFailure};
 
@@ -192,6 +192,16 @@ fn row(waiting: &Waiting) -> Row {
         Waiting::RotationRefused(why) => waits(
             Reason::RotationRefused,
             format!("the authority of clients is not replaced: {why}"),
+        )
+        .stopping(Stops::Nothing),
+        Waiting::AuthChanging(what) => moves(Reason::ChangingAuth, format!("etcd's auth is being switched: {what}")),
+        Waiting::AuthStaysOn(cluster) => needs_person(
+            Reason::AuthStaysOn,
+            format!(
+                "spec.auth.enabled is not true, and etcd's auth stays on: without it everybody with a certificate of the cluster may read and \
+                 write everything. If that is meant, annotate the EtcdCluster with {}={cluster}; else set spec.auth.enabled to true",
+                keys::DISABLE_AUTH
+            ),
         )
         .stopping(Stops::Nothing),
         Waiting::Clearing(why) => moves(

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::auth::AuthChange;
 use crate::ids::{MemberId, Revision};
 use crate::names::{MemberName, PeerUrl};
 use crate::snapshot::AlarmKind;
@@ -57,6 +58,11 @@ pub enum EtcdCall {
         /// The member.
         member: MemberName,
     },
+    /// Change etcd's auth.
+    Auth {
+        /// How.
+        change: AuthChange,
+    },
     /// Downgrade.
     Downgrade {
         /// What about it.
@@ -86,6 +92,7 @@ impl EtcdCall {
         Disarm,
         Compact,
         Defragment,
+        Auth,
         Downgrade,
     }
 
@@ -97,6 +104,7 @@ impl EtcdCall {
             | Self::Disarm { .. }
             | Self::Compact { .. }
             | Self::Defragment { .. }
+            | Self::Auth { .. }
             | Self::Downgrade { .. } => false,
         }
     }
@@ -110,6 +118,7 @@ impl fmt::Display for EtcdCall {
             Self::RemoveMember { member, id, .. } => write!(f, "MemberRemove {member} ({id})"),
             Self::MoveLeadership { to, to_id } => write!(f, "MoveLeader to {to} ({to_id})"),
             Self::Disarm { member, kind } => write!(f, "disarm alarm {kind} of {member}"),
+            Self::Auth { change } => change.fmt(f),
             Self::Downgrade { action, to } => write!(f, "Downgrade {action:?} {to}"),
             Self::Compact { revision } => write!(f, "compact up to revision {}", revision.0),
             Self::Defragment { member } => write!(f, "defragment {member}"),

@@ -78,6 +78,12 @@ pub enum Unsafe {
     /// R23: the operator's clock differs from the API server's, so nothing is signed or old enough to be given up, and how long ago clients
     /// were led away is not known (R24).
     ClockDiffers(ClockDifference),
+    /// L4 to L9: no record, and no order of a person, has auth changed so.
+    AuthNotOrdered,
+    /// L8: the user root, whose certificate the operator has, is not seen to have the role root: nobody could do anything any more.
+    NoRootUser,
+    /// L8: the Pod of this member does not have the operator's credential, so its agent could not move leadership away.
+    LacksCredential(MemberName),
     /// R10, R19: the authority is kept with the data of the cluster.
     AuthorityKept,
     /// R6, P2: the volume of the member that takes its place does not exist yet, or is not bound.
@@ -150,6 +156,9 @@ impl Unsafe {
         EarlierPresented,
         BundleNotWritten,
         ClockDiffers,
+        AuthNotOrdered,
+        NoRootUser,
+        LacksCredential,
         AuthorityKept,
         NoClaim,
         NotLost,
@@ -269,6 +278,13 @@ impl fmt::Display for Unsafe {
                 f,
                 "the operator's clock is {differs}, so nothing is signed, removed or given up by it. Set the clocks"
             ),
+            Self::AuthNotOrdered => f.write_str("nobody has ordered this change of etcd's auth"),
+            Self::NoRootUser => f.write_str(
+                "etcd's auth is not enabled, because the user root, whose certificate the operator has, is not seen to have the role root",
+            ),
+            Self::LacksCredential(member) => {
+                write!(f, "Pod {member} does not have the operator's credential for etcd's auth yet")
+            }
             Self::AuthorityKept => {
                 f.write_str("the certificate authority is kept with the data of the cluster")
             }

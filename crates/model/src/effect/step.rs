@@ -155,6 +155,20 @@ steps! {
         /// Forget the earlier authority.
         C7,
     }
+    "auth", None => {
+        /// Record that etcd's auth is being switched on.
+        L1,
+        /// Make the user root, without a password.
+        L4,
+        /// Make the role root.
+        L5,
+        /// Give the user root that role.
+        L6,
+        /// Record that auth is on, and enable it.
+        L8,
+        /// Disable auth, as ordered, and record that it is off.
+        L9,
+    }
     "upkeep", None => {
         /// Upkeep: PodDisruptionBudget, NetworkPolicy, joined labels, identity annotations, volume size.
         K1,

@@ -108,6 +108,10 @@ pub enum Waiting {
     ClientsHaveTime(Rotation, Instant),
     /// The order to replace an authority is refused; why.
     RotationRefused(String),
+    /// etcd's auth is being switched on or off, and what that waits for.
+    AuthChanging(String),
+    /// `spec.auth.enabled` is false, and auth stays on: only the annotation with the cluster id lets it be switched off.
+    AuthStaysOn(ClusterId),
     /// An abandoned bootstrap attempt is being deleted.
     Clearing(&'static str),
     /// A Pod is starting.

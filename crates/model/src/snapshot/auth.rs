@@ -5,10 +5,11 @@
 //! answer some of these to anybody.
 
 use super::Snapshot;
+use crate::auth::{AuthStage, SeenAuth};
 use crate::names::MemberName;
 use crate::quorum::has_quorum;
 use crate::record::{Record, Stage};
-use crate::time::Instant;
+use crate::time::{Instant, Span};
 
 /// What etcd answers with auth enabled to who is no user.
 const NEEDS_USER: [&str; 3] =
@@ -29,7 +30,21 @@ pub struct KeptOutByAuth {
     pub why: String,
 }
 
+/// How often it is looked at, where nothing is to be changed, whether auth is still on: three entries of etcd's log at most.
+const LOOKED_AT: Span = Span::seconds(600);
+
 impl Snapshot {
+    /// Whether it is time to look at etcd's auth, of which the operator knows this: at each pass while it is switched on or off.
+    pub fn asks_for_auth(&self, known: Option<&SeenAuth>, now: Instant) -> bool {
+        let is_on = self.record.auth == Some(AuthStage::On);
+        if !self.target().auth && self.record.auth.is_none() {
+            return false;
+        }
+        let is_recent = |seen: &SeenAuth| seen.at <= now && now - seen.at < LOOKED_AT;
+        let is_known = known.is_some_and(|seen| seen.enabled && is_recent(seen));
+        !(is_on && is_known && self.auth_policy.wanted)
+    }
+
     /// Whether auth refuses the operator, so that it has no member list. Then it knows nothing of a quorum, and a lost one is not to be told.
     /// Where fewer than a quorum of the voters refuse, the others are what is missing.
     pub fn kept_out_by_auth(&self, record: &Record, now: Instant) -> Option<KeptOutByAuth> {

@@ -22,7 +22,7 @@ pub struct Certificates {
     pub authority_names: BTreeMap<Ca, String>,
     /// Those of the authorities.
     pub authorities: BTreeMap<Ca, AuthoritySecret>,
-    /// Those of the leaves.
+    /// Those of the leaves that exist, of those that the cluster has by the record that was observed.
     pub leaves: BTreeMap<Leaf, LeafSecret>,
 }
 
@@ -248,8 +248,8 @@ impl Certificates {
     }
 
     /// Whether every leaf exists, so that Pods can mount them.
-    pub fn are_complete(&self) -> bool {
-        Leaf::ALL.iter().all(|leaf| self.leaves.contains_key(leaf))
+    pub fn are_complete(&self, record: &Record) -> bool {
+        record.leaves().all(|leaf| self.leaves.contains_key(&leaf))
     }
 
     /// When the first of them ends.

@@ -1,5 +1,6 @@
 //! The controller of EtcdClusters. Each pass: observe -> validate -> plan -> report -> execute.
 
+mod auth;
 mod backup;
 mod execute;
 mod indexes;

@@ -15,7 +15,7 @@ use crate::rotate;
 pub fn may_begin_rotation(seen: &Snapshot, record: &Record) -> Judged {
     super::clocks_agree(seen)?;
     let complete = seen.certificates.as_ref().is_some_and(|certificates| {
-        certificates.are_complete() && certificates.leaves.values().all(|leaf| leaf.content.is_ok())
+        certificates.are_complete(record) && certificates.leaves.values().all(|leaf| leaf.content.is_ok())
     });
     if complete && record.is_bootstrapped() && record.rotation.is_none() {
         Ok(())
@@ -177,7 +177,7 @@ fn all_leaves(
             content.trust >= record.trust && (leaf.ca() != rotation.ca || is_so(content))
         })
     };
-    Leaf::ALL.iter().all(is_right)
+    record.leaves().all(|leaf| is_right(&leaf))
 }
 
 /// Every member that is recorded, and every other Pod: a member without one starts with what its Secrets have then, and until it does

@@ -195,6 +195,11 @@ impl Observing {
                 memory.calm.read(list.as_ref().ok(), committed);
                 observed.list(list);
             }
+            (Phase::MemberList(observed), Task::Auth { .. }, Reply::Auth(seen)) => {
+                // Where it is not known, what was seen before stays, and grows old.
+                memory.auth = seen.ok().or(memory.auth);
+                observed.snapshot.etcd.auth = memory.auth;
+            }
             (Phase::Proof(observed), Task::Read { kind, name }, Reply::Object(read)) => {
                 observed.read_pod(memory, *kind, name, read, now);
             }
@@ -283,7 +288,7 @@ impl Observing {
                                 self.begin(Phase::Entry { observed, plan, at, is_made: false }, tasks);
                             }
                             Some(plan) => return Some(Stage::Act(self.act(observed, plan, memory, now))),
-                            None => self.read_list(observed, at),
+                            None => self.read_list(observed, at, now),
                         }
                     }
                     Err(why) => {
@@ -304,7 +309,7 @@ impl Observing {
                 }
                 Phase::Entry { mut observed, at, is_made: false, .. } => {
                     observed.forget_list();
-                    self.read_list(observed, at);
+                    self.read_list(observed, at, now);
                 }
                 Phase::MemberList(mut observed) => {
                     memory.recent.add_to(&mut observed.snapshot, now);
@@ -358,8 +363,11 @@ impl Observing {
         None
     }
 
-    fn read_list(&mut self, observed: Observed, at: MemberName) {
-        self.begin(Phase::MemberList(observed), vec![Task::MemberList { at }]);
+    fn read_list(&mut self, observed: Observed, at: MemberName, now: Instant) {
+        let known = observed.snapshot.etcd.auth.as_ref();
+        let auth = observed.snapshot.asks_for_auth(known, now).then(|| Task::Auth { at: at.clone() });
+        let tasks = auth.into_iter().chain([Task::MemberList { at }]).collect();
+        self.begin(Phase::MemberList(observed), tasks);
     }
 
     fn begin(&mut self, phase: Phase, tasks: Vec<Task>) {
@@ -396,6 +404,7 @@ impl Observing {
                 snapshot.image_volume_refused.clone_from(&memory.image_volume_refused);
                 snapshot.priority_class_refused = memory.priority_class.refused().cloned();
                 snapshot.running_backups.clone_from(&memory.running_backups);
+                snapshot.etcd.auth = memory.auth;
                 if snapshot.defaults == DefaultsTurn::Now {
                     snapshot.defaults.clone_from(&memory.defaults_turn);
                 }

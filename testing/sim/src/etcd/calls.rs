@@ -34,7 +34,7 @@ impl Etcd {
         let ahead = u64::from(process.stuck.as_ref().is_some_and(|stuck| stuck.ahead));
         // In 3.6 before 3.6.12 only root may ask.
         let root_only = process.launch.version.line() == Minor(3, 6) && process.launch.version.patch < 12;
-        Self::permits(process, &dir.stored, if root_only { Role::Root } else { Role::AnyUser })?;
+        self.permits(process, &dir.stored, if root_only { Role::Root } else { Role::AnyUser })?;
         // An alarm without a member is an error to the operator.
         let (named, unnamed): (Vec<Alarm>, Vec<Alarm>) =
             dir.stored.alarms.iter().partition(|alarm| alarm.member != MemberId(0));
@@ -116,7 +116,7 @@ impl Etcd {
     /// Refuses what the operator may not ask a member where auth is enabled.
     pub(super) fn may(&self, at: &str, role: Role) -> Reply<()> {
         let (process, dir, _) = self.serving(at)?;
-        Self::permits(process, &dir.stored, role)
+        self.permits(process, &dir.stored, role)
     }
 
     /// The member behind a process, if it answers more than the little that learners do.

@@ -1,13 +1,14 @@
 //! What is replicated besides keys and membership: alarms, whether auth is enabled. A change of it is an
 //! entry, so a member that is behind does not know it yet, and an alarm outlives the member that raised it.
 
+use quorate_model::auth::{AuthChange, Root};
 use quorate_model::snapshot::Alarm;
 use quorate_model::{ClusterId, MemberId, Refusal};
 
 use super::calls::Reply;
 use super::{Etcd, Failed, Group, Process, State};
 
-/// What a caller must be where auth is enabled. The operator's certificate names a user that does not exist, and without
+/// What a caller must be where auth is enabled. The operator's certificate names root, or a user that does not exist; and without
 /// certificates it has no name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
@@ -44,19 +45,57 @@ impl Etcd {
         if self.commit_shared(cluster, disarm) { Ok(()) } else { Err(Failed::Unknown) }
     }
 
-    /// Enables or disables auth, as a person does. Returns whether that was committed.
+    /// Enables or disables auth, as a person does, who is root. Returns whether that was committed.
     pub fn set_auth(&mut self, cluster: ClusterId, enabled: bool) -> bool {
         let changes = self.group(cluster).is_some_and(|group| group.tip.auth != enabled);
-        changes && self.commit_shared(cluster, |group| group.tip.auth = enabled)
+        changes
+            && self.commit_shared(cluster, |group| {
+                (group.tip.auth, group.tip.root) = (enabled, Root::Ready);
+            })
+    }
+
+    /// Whether a member has auth enabled, and how far the user root is by what it has.
+    pub fn auth(&self, at: &str) -> Reply<(bool, Root)> {
+        let (_, dir, _) = self.voting(at)?;
+        Ok((dir.stored.auth, dir.stored.root))
+    }
+
+    /// A change of auth at a member. etcd judges it when it applies it.
+    pub fn change_auth(&mut self, at: &str, change: AuthChange) -> Reply<()> {
+        let cluster = self.consenting(at)?.id;
+        self.may(at, Role::Root)?;
+        let tip = self.group(cluster).map(|group| group.tip.clone()).unwrap_or_default();
+        let (auth, root) = match (change, tip.root) {
+            (AuthChange::AddRootUser, Root::Missing) => (tip.auth, Root::NoRole),
+            (AuthChange::AddRootRole, Root::NoRole) => (tip.auth, Root::NotGranted),
+            (AuthChange::GrantRoot, Root::NotGranted) => (tip.auth, Root::Ready),
+            (AuthChange::Enable, Root::Ready) => (true, Root::Ready),
+            (AuthChange::Disable, root) => (false, root),
+            // It is so already.
+            (AuthChange::AddRootUser, _)
+            | (AuthChange::AddRootRole | AuthChange::GrantRoot, Root::NotGranted | Root::Ready) => {
+                return Ok(());
+            }
+            (AuthChange::AddRootRole | AuthChange::GrantRoot | AuthChange::Enable, _) => {
+                return Err(Failed::Refused(Refusal::RootUserMissing));
+            }
+        };
+        let committed = self.commit_shared(cluster, |group| (group.tip.auth, group.tip.root) = (auth, root));
+        if committed { Ok(()) } else { Err(Failed::Unknown) }
+    }
+
+    /// Who the operator is to members from now on.
+    pub fn operator_is_root(&mut self, is_root: bool) {
+        self.operator_is_root = is_root;
     }
 
     /// Refuses what a caller may not do where auth is enabled, by what the member has of the log.
-    pub(super) fn permits(process: &Process, stored: &super::Stored, role: Role) -> Reply<()> {
+    pub(super) fn permits(&self, process: &Process, stored: &super::Stored, role: Role) -> Reply<()> {
         let has_name = process.launch.url.as_str().starts_with("https:");
         let allowed = match role {
             _ if !stored.auth => true,
             Role::AnyUser => has_name,
-            Role::Root => false,
+            Role::Root => has_name && self.operator_is_root,
         };
         if allowed { Ok(()) } else { Err(Failed::Refused(Refusal::Other)) }
     }

@@ -6,6 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use quorate_model::auth::Root;
+
 use super::start::bootstrap_member_id;
 use super::{Alarm, Conf, Dir, Etcd, Group, Launch, Peer, Stored};
 
@@ -16,6 +18,8 @@ pub struct Snap {
     pub writes: Vec<u64>,
     /// The alarms of the cluster that it is of.
     pub alarms: BTreeSet<Alarm>,
+    /// Whether auth was enabled in the cluster that it is of, and how far its user root was.
+    pub auth: (bool, Root),
     /// Its revision, with what it is raised by.
     pub revision: i64,
 }
@@ -27,6 +31,8 @@ impl Etcd {
         let id = launch.bootstrap_cluster_id();
         let stored = Stored {
             alarms: snap.alarms.clone(),
+            auth: snap.auth.0,
+            root: snap.auth.1,
             cluster_version: Some(launch.version.line()),
             ..Stored::default()
         };

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 
+use quorate_model::auth::Root;
 use quorate_model::version::Minor;
 
 use super::Alarm;
@@ -28,6 +29,8 @@ pub struct Stored {
     pub alarms: BTreeSet<Alarm>,
     /// Auth is enabled after it.
     pub auth: bool,
+    /// How far the user root is after it.
+    pub root: Root,
     /// The cluster version after it: no older binary runs on it.
     pub cluster_version: Option<Minor>,
     /// The minor version that it is being downgraded to, after it.
@@ -42,9 +45,9 @@ impl Stored {
 
     /// Hashes it beside the longest prefix that there is. Terms and indexes count only relative to that.
     pub fn hash_beside(&self, tip: &Self, hasher: &mut impl Hasher) {
-        let Self { len, without_effect, term, mib, alarms, auth, cluster_version, downgrade } = self;
+        let Self { len, without_effect, term, mib, alarms, auth, root, cluster_version, downgrade } = self;
         let behind = tip.without_effect.saturating_sub(*without_effect).min(FAR);
         (len, behind, tip.term.saturating_sub(*term).min(FAR)).hash(hasher);
-        (mib, alarms, auth, cluster_version, downgrade).hash(hasher);
+        (mib, alarms, auth, root, cluster_version, downgrade).hash(hasher);
     }
 }

@@ -51,7 +51,10 @@ impl World {
     /// A call reaches a member of another cluster.
     pub(super) fn others_are_called(&mut self, call: &EtcdCall) -> Result<(), CallError> {
         match call {
-            EtcdCall::AddLearner { .. } | EtcdCall::Compact { .. } | EtcdCall::Defragment { .. } => {
+            EtcdCall::AddLearner { .. }
+            | EtcdCall::Compact { .. }
+            | EtcdCall::Defragment { .. }
+            | EtcdCall::Auth { .. } => {
                 let how = format!("{call} is sent to a member of another cluster");
                 self.oracle.add_violation(Property::MembersAreIdAndUrl, how);
                 Ok(())

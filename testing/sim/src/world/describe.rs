@@ -51,6 +51,7 @@ impl World {
             rotation,
             spent_rotation,
             trust,
+            auth,
             abandoned,
             hibernating,
             next_ordinal,
@@ -109,6 +110,7 @@ impl World {
             format!("the authority of {ca} {from} is being replaced by {to}: {stage}")
         }));
         lines.extend(spent_rotation.iter().map(|order| format!("the order to rotate {order} is spent")));
+        lines.extend(auth.iter().map(|stage| format!("auth: {}", stage.as_str())));
         lines.extend((*trust > 0).then(|| format!("generation {trust} of trust")));
         lines.extend(peer_authority.iter().map(|authority| format!("authority of peers {authority}")));
         lines.extend(abandoned.map(|why| format!("attempt abandoned: {}", why.as_str())));

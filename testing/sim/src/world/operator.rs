@@ -7,8 +7,9 @@ use std::mem;
 use std::sync::{Arc, LazyLock};
 
 use quorate_manifests::{Defaults, Kind, explain};
+use quorate_model::auth::SeenAuth;
 use quorate_model::snapshot::{Answer, KeysHash, List, Listed, Pod, Proof, StatusReply};
-use quorate_model::{Effect, Instant, MemberName, Plan};
+use quorate_model::{Effect, Instant, Leaf, MemberName, Plan};
 use quorate_reconcile::{
     CallError, Clocks, Command, Event, Memory, Pass, PassEnd, Planned, Proved, Purpose, Reply, Task,
     WriteError,
@@ -233,6 +234,13 @@ impl World {
         }
     }
 
+    /// Who the operator is to members: the user of the certificate that it has.
+    fn show_credential(&mut self, pass: &Pass) {
+        let certificates = pass.observed().and_then(|(observed, _)| observed.certificates.as_ref());
+        let own = certificates.and_then(|all| all.leaves.get(&Leaf::Operator));
+        self.etcd.operator_is_root(own.is_some_and(|leaf| leaf.content.is_ok()));
+    }
+
     /// The reply to a command of the second half of a pass.
     fn carry_out(&mut self, pass: &Pass, task: Task) -> Reply {
         match task {
@@ -248,6 +256,7 @@ impl World {
                 })
             }
             Task::Call { at, call } => {
+                self.show_credential(pass);
                 let pod = pass.observed().and_then(|(observed, _)| observed.pods.get(&at));
                 Reply::Called(match pod.map(|pod| self.who_answers(pod)) {
                     Some(Answers::Others) => self.others_are_called(&call),
@@ -269,6 +278,7 @@ impl World {
             | Task::FreeSpace { .. }
             | Task::Handshake { .. }
             | Task::MemberList { .. }
+            | Task::Auth { .. }
             | Task::Hash { .. }
             | Task::ProveProgress { .. }
             | Task::Entry { .. }
@@ -283,6 +293,7 @@ impl World {
 
     /// The reply to a command of the first half of a pass; `None` if the view is older than the API server knows.
     fn observe(&mut self, pass: &Pass, task: Task, sources: &Sources) -> Option<Reply> {
+        self.show_credential(pass);
         let pod = |member: &MemberName| pass.observed()?.0.pods.get(member);
         match task {
             Task::Caches => {
@@ -310,6 +321,13 @@ impl World {
                     self.operator.last_list = Some(list.clone());
                 }
                 Some(Reply::List(list))
+            }
+            Task::Auth { at } => {
+                let pod = pod(&at).ok_or_else(|| "it has no Pod".to_owned());
+                let seen = pod
+                    .and_then(|pod| self.etcd.auth(pod.uid.as_str()).map_err(|failed| format!("{failed:?}")));
+                let at = self.operators_time();
+                Some(Reply::Auth(seen.map(|(enabled, root)| SeenAuth { at, enabled, root })))
             }
             Task::Hash { member, .. } => {
                 let hash = pod(&member).ok_or_else(|| "it has no Pod".to_owned());

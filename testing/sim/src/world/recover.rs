@@ -89,7 +89,12 @@ impl World {
         all.extend(writes);
         let added = i64::try_from(all.len() - begun).unwrap_or(i64::MAX);
         let revision = before.map_or(1, |snap| snap.revision) + added;
-        Some(Snap { writes: all, alarms: own.stored.alarms.clone(), revision })
+        Some(Snap {
+            writes: all,
+            alarms: own.stored.alarms.clone(),
+            auth: (own.stored.auth, own.stored.root),
+            revision,
+        })
     }
 
     fn extract(&mut self, pod: &Value, dir: &str, order: &ExtractOrder) -> Manifest {

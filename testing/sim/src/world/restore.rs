@@ -12,6 +12,7 @@ use quorate_apistore::store::{DeleteOptions, Part};
 use quorate_apistore::{ObjectKey, ResourceKey};
 use quorate_manifests::Kind;
 use quorate_manifests::pod::ETCD;
+use quorate_model::auth::Root;
 use quorate_model::guard::VolumeIdentity;
 use quorate_model::{ClusterUid, MemberId, MemberName, Token};
 use serde::Deserialize;
@@ -37,6 +38,7 @@ static SNAP: LazyLock<Arc<Snap>> = LazyLock::new(|| {
     Arc::new(Snap {
         writes: vec![1 << 40, (1 << 40) + 1, (1 << 40) + 2],
         alarms: BTreeSet::from([alarm]),
+        auth: (false, Root::Missing),
         revision: REVISION,
     })
 });

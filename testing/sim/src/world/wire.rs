@@ -121,6 +121,10 @@ impl World {
             EtcdCall::Downgrade { action, to } => self.etcd.downgrade(at, *action, *to),
             EtcdCall::Compact { .. } => self.etcd.compact(at),
             EtcdCall::Defragment { .. } => self.etcd.defragment(at),
+            EtcdCall::Auth { change } => {
+                self.judge_auth(*change);
+                self.etcd.change_auth(at, *change)
+            }
         };
         Response::Etcd(reply.map_err(|failed| match failed {
             Failed::Refused(refusal) => CallError::Refused(refusal, format!("{refusal:?}")),

@@ -14,8 +14,8 @@ use quorate_reconcile::{CallError, Object, WriteError};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::controllers::cluster::Shared;
 use crate::controllers::cluster::observe::count;
+use crate::controllers::cluster::{Shared, auth};
 use crate::runtime::lease::WRITE_DEADLINE;
 
 /// Sends a write. Returns the current object, if it exists.
@@ -103,6 +103,7 @@ pub(super) async fn call(
         EtcdCall::Disarm { member, kind } => ("alarm_disarm", client.disarm(Alarm { member, kind }).await),
         EtcdCall::Compact { revision } => ("compact", client.compact(revision).await),
         EtcdCall::Defragment { .. } => ("defragment", client.defragment().await),
+        EtcdCall::Auth { change } => auth::change(&client, change).await,
     };
     count(&shared.metrics, method, called).map_err(|error| match error {
         EtcdError::Refused(refusal, message) => CallError::Refused(refusal, message),

@@ -34,7 +34,11 @@ pub(super) fn client_tls(view: &ClusterView, observed: &Snapshot) -> ClientTls {
         return ClientTls::Plain;
     }
     let secrets: Vec<_> = view.secrets.values().map(AsRef::as_ref).collect();
-    let kept = certificate::kept(Leaf::Client, &secrets, &observed.cluster, &observed.uid);
+    // Where etcd's auth is on, or wanted, the operator has a certificate of its own. Until it is signed, that of clients does.
+    let own = Leaf::of_operator(observed.record.has_credential());
+    let kept = [own, Leaf::Client]
+        .into_iter()
+        .find_map(|leaf| certificate::kept(leaf, &secrets, &observed.cluster, &observed.uid));
     kept.map_or(ClientTls::NotYet, |kept| {
         ClientTls::Tls(Credentials { ca: kept.ca.to_vec(), cert: kept.cert.to_vec(), key: kept.key.to_vec() })
     })

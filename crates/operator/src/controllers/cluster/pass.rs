@@ -20,7 +20,7 @@ use crate::controllers::cluster::observe::{
     shown, status,
 };
 use crate::controllers::cluster::report;
-use crate::controllers::cluster::{backup, execute, latest, site, tls};
+use crate::controllers::cluster::{auth, backup, execute, latest, site, tls};
 use crate::controllers::refusal::Words;
 use crate::runtime::controller::{Pass as Passed, Runtime, Worker as Passes};
 use crate::runtime::crash::CrashSide;
@@ -134,6 +134,10 @@ impl Worker {
             Task::MemberList { at } => {
                 let client = self.connect(pass, &at);
                 async move { Reply::List(member_list(shared, at, client).await) }.boxed()
+            }
+            Task::Auth { at } => {
+                let client = self.connect(pass, &at);
+                async move { Reply::Auth(auth::look(shared, client).await) }.boxed()
             }
             Task::Hash { member, revision } => {
                 let client = self.connect(pass, &member);

@@ -118,7 +118,7 @@ mod tests {
             common_name: common_name(kind, &tls).to_owned(),
             organizations: Vec::new(),
             names: names(kind, &ClusterRef::new("default", "demo"), &tls),
-            server: kind != Leaf::Client,
+            server: kind.is_of_server(),
             validity,
         };
         let pair = generate(&Generate::Leaf { authority: ca.clone(), content }).unwrap();

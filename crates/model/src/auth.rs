@@ -1,0 +1,86 @@
+//! etcd's auth, which the operator switches on and off: how far that is, what was seen, and what people ask for.
+
+use std::fmt;
+
+use crate::ids::ClusterId;
+use crate::time::Instant;
+
+/// How far etcd's auth is. Recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AuthStage {
+    /// L1 to L7: members get the operator's credential, and the user root is made. Auth is off.
+    Preparing,
+    /// L8: auth is on, or is about to be. From here on it is never off but by order.
+    On,
+}
+
+/// What was seen of etcd's auth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeenAuth {
+    /// When.
+    pub at: Instant,
+    /// Whether it is on.
+    pub enabled: bool,
+    /// How far the user root is. Where auth is on, etcd keeps it.
+    pub root: Root,
+}
+
+/// How far the user root is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Root {
+    /// There is no user root.
+    #[default]
+    Missing,
+    /// There is the user.
+    NoRole,
+    /// There is the role root, too.
+    NotGranted,
+    /// The user has the role, so whoever is root may do everything.
+    Ready,
+}
+
+/// What people ask of etcd's auth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AuthPolicy {
+    /// `spec.auth.enabled`.
+    pub wanted: bool,
+    /// The cluster id in the annotation that lets auth be switched off.
+    pub disable: Option<ClusterId>,
+}
+
+/// A change of etcd's auth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AuthChange {
+    /// L4: the user root, without a password: it is known by a certificate alone.
+    AddRootUser,
+    /// L5: the role root.
+    AddRootRole,
+    /// L6: the user gets the role.
+    GrantRoot,
+    /// L8.
+    Enable,
+    /// L9.
+    Disable,
+}
+
+impl AuthStage {
+    /// In status.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Preparing => "Preparing",
+            Self::On => "On",
+        }
+    }
+}
+
+impl fmt::Display for AuthChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AddRootUser => "UserAdd root",
+            Self::AddRootRole => "RoleAdd root",
+            Self::GrantRoot => "UserGrantRole root to root",
+            Self::Enable => "AuthEnable",
+            Self::Disable => "AuthDisable",
+        })
+    }
+}

@@ -1,0 +1,66 @@
+//! etcd's auth: how far it is, and its changes.
+
+use quorate_etcd::{CallError, MemberClient};
+use quorate_manifests::certificate::ROOT_USER;
+use quorate_model::Refusal;
+use quorate_model::auth::{AuthChange, Root, SeenAuth};
+
+use super::Shared;
+use super::observe::{ConnectError, count};
+
+/// The role that may do everything. Its name is etcd's own.
+const ROOT_ROLE: &str = "root";
+
+/// Whether auth is on and, while it is off, how far the user root is. Once it is on, etcd keeps the user and its role.
+pub(super) async fn look(
+    shared: &Shared,
+    client: Result<MemberClient, ConnectError>,
+) -> Result<SeenAuth, String> {
+    let client = client.map_err(|error| error.to_string())?;
+    // From before the calls: what they show is at least as new.
+    let at = shared.runtime.clock.now();
+    let status = count(&shared.metrics, "auth_status", client.auth_status().await);
+    let enabled = match status {
+        Ok(status) => status.enabled,
+        // 3.5 and 3.6 refuse it to who is no user, once auth is on.
+        Err(CallError::Refused(Refusal::UserNotFound | Refusal::PermissionDenied | Refusal::NoUser, _)) => {
+            true
+        }
+        Err(error) => return Err(error.to_string()),
+    };
+    let root =
+        if enabled { Root::Ready } else { root(shared, &client).await.map_err(|error| error.to_string())? };
+    Ok(SeenAuth { at, enabled, root })
+}
+
+/// Makes a change. What is so already is no error: a reply may have been lost.
+pub(super) async fn change(
+    client: &MemberClient,
+    change: AuthChange,
+) -> (&'static str, Result<(), CallError>) {
+    let (method, changed, done) = match change {
+        AuthChange::AddRootUser => ("user_add", client.user_add(ROOT_USER).await, Some(Refusal::UserExists)),
+        AuthChange::AddRootRole => ("role_add", client.role_add(ROOT_ROLE).await, Some(Refusal::RoleExists)),
+        AuthChange::GrantRoot => {
+            ("user_grant_role", client.user_grant_role(ROOT_USER, ROOT_ROLE).await, None)
+        }
+        AuthChange::Enable => ("auth_enable", client.auth_enable().await, None),
+        AuthChange::Disable => ("auth_disable", client.auth_disable().await, None),
+    };
+    let is_done = |error: &CallError| matches!(error, CallError::Refused(why, _) if Some(*why) == done);
+    (method, changed.or_else(|error| if is_done(&error) { Ok(()) } else { Err(error) }))
+}
+
+async fn root(shared: &Shared, client: &MemberClient) -> Result<Root, CallError> {
+    match count(&shared.metrics, "user_get", client.user_get(ROOT_USER).await) {
+        Ok(roles) if roles.iter().any(|role| role == ROOT_ROLE) => return Ok(Root::Ready),
+        Ok(_) => {}
+        Err(CallError::Refused(Refusal::UserNotFound, _)) => return Ok(Root::Missing),
+        Err(error) => return Err(error),
+    }
+    match count(&shared.metrics, "role_get", client.role_get(ROOT_ROLE).await) {
+        Ok(_) => Ok(Root::NotGranted),
+        Err(CallError::Refused(Refusal::RoleNotFound, _)) => Ok(Root::NoRole),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,124 @@
+//! etcd's auth, switched on by the spec and off by order.
+//!
+//! L1 record that it is being switched on; L2 the operator's credential, a certificate of the user root (I2); L3 every member's Pod gets it
+//! (U5); L4 the user root, L5 the role root, L6 the one gets the other; L7 every EtcdUser has its user; L8 record that it is on, then enable
+//! it; L9 disable it, as ordered, then record that it is off.
+//!
+//! What is recorded at L8 is level-triggered: auth that is off though the record has it on, after a restore or by a person's hand, is switched
+//! on again.
+
+use quorate_model::auth::{AuthChange, AuthStage, Root, SeenAuth};
+use quorate_model::{Effect, EtcdCall, Step, Waiting};
+
+use crate::draft::Draft;
+use crate::safety;
+
+/// One step further, if it is safe. Nothing waits for it.
+pub(crate) fn advance(draft: &mut Draft<'_>) {
+    let is_target = draft.record.target.as_ref().is_some_and(|target| target.auth);
+    match (draft.record.auth, is_target) {
+        (None, false) => {}
+        (None, true) => {
+            draft.write_record(Step::L1, |record| record.auth = Some(AuthStage::Preparing));
+            draft.wait(Waiting::AuthChanging("the members get the operator's credential first".to_owned()));
+        }
+        (Some(AuthStage::Preparing), _) if draft.seen.auth_policy.wanted => switch_on(draft),
+        (Some(AuthStage::Preparing), _) => withdraw(draft),
+        (Some(AuthStage::On), _) if draft.seen.auth_policy.wanted => keep_on(draft),
+        (Some(AuthStage::On), _) => switch_off(draft),
+    }
+}
+
+/// The spec was taken back before L8. The user root stays: without auth it is nothing.
+fn withdraw(draft: &mut Draft<'_>) {
+    let Some(seen) = look(draft) else { return };
+    let stage = seen.enabled.then_some(AuthStage::On);
+    let step = if seen.enabled { Step::L8 } else { Step::L9 };
+    draft.write_record(step, |record| record.auth = stage);
+}
+
+/// L3 to L8.
+fn switch_on(draft: &mut Draft<'_>) {
+    let Some(seen) = look(draft) else { return };
+    if seen.enabled {
+        // A person enabled it, or it came with a snapshot. The operator is root by its certificate.
+        draft.write_record(Step::L8, |record| record.auth = Some(AuthStage::On));
+        return;
+    }
+    if let Err(why) = safety::all_have_credential(draft.seen) {
+        draft.wait(Waiting::AuthChanging(why.to_string()));
+        return;
+    }
+    if make_root(draft, seen.root) {
+        enable(draft);
+    }
+}
+
+fn keep_on(draft: &mut Draft<'_>) {
+    let Some(seen) = draft.seen.etcd.auth else { return };
+    if seen.enabled {
+        return;
+    }
+    draft.wait(Waiting::AuthChanging(
+        "etcd's auth is off, though the record has it on: it is enabled again".to_owned(),
+    ));
+    if look(draft).is_some() && make_root(draft, seen.root) {
+        enable(draft);
+    }
+}
+
+/// L9. The record comes last: until then the operator has the credential with which auth can be disabled.
+fn switch_off(draft: &mut Draft<'_>) {
+    let Some(cluster) = draft.record.cluster_id else { return };
+    if draft.seen.auth_policy.disable != Some(cluster) {
+        draft.wait(Waiting::AuthStaysOn(cluster));
+        return;
+    }
+    match look(draft) {
+        None => {}
+        Some(SeenAuth { enabled: false, .. }) => draft.write_record(Step::L9, |record| record.auth = None),
+        Some(SeenAuth { enabled: true, .. }) => {
+            change(draft, Step::L9, AuthChange::Disable);
+            draft.wait(Waiting::AuthChanging("etcd's auth is being disabled, as ordered".to_owned()));
+        }
+    }
+}
+
+/// L4 to L6, one after the other: the first that fails ends the pass. Whether all are seen to be done.
+fn make_root(draft: &mut Draft<'_>, root: Root) -> bool {
+    let all = [
+        (Root::Missing, Step::L4, AuthChange::AddRootUser),
+        (Root::NoRole, Step::L5, AuthChange::AddRootRole),
+        (Root::NotGranted, Step::L6, AuthChange::GrantRoot),
+    ];
+    let missing = all.into_iter().find(|(before, ..)| *before == root);
+    if let Some((_, step, next)) = missing {
+        draft.wait(Waiting::AuthChanging("the user root is being made".to_owned()));
+        change(draft, step, next);
+    }
+    missing.is_none()
+}
+
+/// L8. The record comes first: whoever restarts in between finds auth on, or enables it.
+fn enable(draft: &mut Draft<'_>) {
+    if draft.record.auth != Some(AuthStage::On) {
+        draft.write_record(Step::L8, |record| record.auth = Some(AuthStage::On));
+    }
+    change(draft, Step::L8, AuthChange::Enable);
+    draft.wait(Waiting::AuthChanging("etcd's auth is being enabled".to_owned()));
+}
+
+fn change(draft: &mut Draft<'_>, step: Step, change: AuthChange) {
+    if let Some(via) = draft.via().cloned() {
+        draft.propose(Effect::etcd(step, via, EtcdCall::Auth { change }));
+    }
+}
+
+/// What was seen of auth in this pass.
+fn look(draft: &mut Draft<'_>) -> Option<SeenAuth> {
+    let seen = draft.seen.etcd.auth.filter(|seen| safety::is_fresh(seen.at, draft.now));
+    if seen.is_none() {
+        draft.wait(Waiting::AuthChanging("a member is asked how far it is".to_owned()));
+    }
+    seen
+}

@@ -1,0 +1,202 @@
+//! etcd's auth: switched on once everybody who must go on is root, and off by order only.
+
+use crate::world::{World, name};
+use quorate_model::auth::{AuthChange, AuthStage, Root};
+use quorate_model::effect::Unsafe;
+use quorate_model::{ClusterId, Effect, EtcdCall, KubeEffect, Leaf, Plan, Span, Step, Waiting};
+use quorate_planner::safety::mutants::without;
+use quorate_planner::safety::{Scene, permits};
+
+/// A cluster whose spec asks for auth.
+fn wanted(size: usize) -> World {
+    let mut world = World::running(size);
+    world.seen.auth_policy.wanted = true;
+    world
+}
+
+fn judge(world: &World, effect: &Effect) -> Result<(), Unsafe> {
+    let scene = Scene { seen: &world.seen, record: &world.seen.record, now: world.now, before: &[] };
+    permits(&scene, effect)
+}
+
+fn changes(plan: &Plan) -> Vec<AuthChange> {
+    let change = |effect: &Effect| match effect.as_etcd() {
+        Some(EtcdCall::Auth { change }) => Some(*change),
+        Some(_) | None => None,
+    };
+    plan.effects.iter().filter_map(change).collect()
+}
+
+/// Whether the plan has this change, once it is carried out up to there.
+fn comes_to(world: &mut World, wanted: AuthChange) -> bool {
+    for _ in 0..200 {
+        let plan = world.plan();
+        if changes(&plan).contains(&wanted) {
+            return true;
+        }
+        if plan.effects.is_empty() && plan.recorded_steps.is_empty() {
+            return false;
+        }
+        world.carry_out(plan);
+    }
+    false
+}
+
+#[test]
+fn auth_is_enabled_last_when_every_pod_has_the_credential_and_root_is_made() {
+    let mut world = wanted(3);
+    let story = world.settle();
+    assert_eq!(world.auth, (true, Root::Ready));
+    assert_eq!(world.seen.record.auth, Some(AuthStage::On));
+    assert!(world.seen.pods.values().all(|pod| pod.has_credential));
+    let at = |words: &str| story.find(words).unwrap_or_else(|| panic!("no {words:?} in\n{story}"));
+    let last_pod = story.rfind("U5").unwrap();
+    assert!(at("L1 records") < at("L4 UserAdd root"), "{story}");
+    assert!(at("operator") < last_pod && last_pod < at("L4 UserAdd root"), "{story}");
+    assert!(at("L4 UserAdd root") < at("L5 RoleAdd root") && at("L5 RoleAdd root") < at("L6 UserGrantRole"));
+    assert!(at("L6 UserGrantRole") < at("L8 records") && at("L8 records") < at("L8 AuthEnable"), "{story}");
+    insta::assert_snapshot!("auth_on", story);
+}
+
+#[test]
+fn auth_is_recorded_in_the_same_plan_as_it_is_enabled_and_is_enabled_again_after_a_lost_call() {
+    let mut world = wanted(3);
+    assert!(comes_to(&mut world, AuthChange::Enable));
+    let plan = world.plan();
+    assert_eq!(plan.record.auth, Some(AuthStage::On), "recorded before it is sent");
+    // The call never arrives.
+    world.seen.record = plan.record;
+    let again = world.plan();
+    assert_eq!(changes(&again), [AuthChange::Enable]);
+    world.carry_out(again);
+    assert!(world.auth.0);
+}
+
+#[test]
+fn auth_that_somebody_disabled_is_enabled_again() {
+    let mut world = wanted(3);
+    world.settle();
+    world.auth.0 = false;
+    world.settle();
+    assert!(world.auth.0);
+    // After a restore of a snapshot from before, root is made first.
+    world.auth = (false, Root::Missing);
+    let story = world.settle();
+    assert_eq!(world.auth, (true, Root::Ready), "{story}");
+}
+
+#[test]
+fn auth_that_a_person_enabled_is_taken_over_once_the_spec_asks_for_it() {
+    let mut world = wanted(3);
+    world.auth = (true, Root::Ready);
+    let story = world.settle();
+    assert_eq!(world.seen.record.auth, Some(AuthStage::On));
+    assert!(!story.contains("AuthEnable"), "{story}");
+}
+
+#[test]
+fn a_spec_that_is_taken_back_before_auth_is_enabled_leaves_it_off() {
+    let mut world = wanted(3);
+    while world.seen.record.auth.is_none() {
+        let plan = world.plan();
+        world.carry_out(plan);
+    }
+    assert_eq!(world.seen.record.auth, Some(AuthStage::Preparing));
+    world.seen.auth_policy.wanted = false;
+    world.settle();
+    assert_eq!((world.seen.record.auth, world.auth.0), (None, false));
+    assert!(!world.seen.record.target.as_ref().unwrap().auth);
+}
+
+#[test]
+fn without_an_order_auth_stays_on_whatever_the_spec_says() {
+    let mut world = wanted(3);
+    world.settle();
+    world.seen.auth_policy.wanted = false;
+    let other = Some(ClusterId(0x99));
+    for disable in [None, other] {
+        world.seen.auth_policy.disable = disable;
+        let plan = world.plan();
+        assert!(plan.effects.is_empty(), "{plan:?}");
+        let cluster = world.seen.record.cluster_id.unwrap();
+        assert!(plan.waiting.contains(&Waiting::AuthStaysOn(cluster)), "{:?}", plan.waiting);
+        assert_eq!(plan.record.auth, Some(AuthStage::On));
+        assert!(plan.record.target.as_ref().unwrap().auth, "the members keep the credential");
+    }
+    // An order beside a spec that wants it is none.
+    world.seen.auth_policy.wanted = true;
+    world.seen.auth_policy.disable = world.seen.record.cluster_id;
+    assert!(changes(&world.plan()).is_empty());
+}
+
+#[test]
+fn auth_is_disabled_by_order_before_the_members_give_the_credential_back() {
+    let mut world = wanted(3);
+    world.settle();
+    world.seen.auth_policy.wanted = false;
+    world.seen.auth_policy.disable = world.seen.record.cluster_id;
+    let plan = world.plan();
+    assert_eq!(changes(&plan), [AuthChange::Disable]);
+    assert_eq!(plan.record.auth, Some(AuthStage::On), "the record comes after it is seen");
+    world.settle();
+    assert_eq!((world.seen.record.auth, world.auth.0), (None, false));
+}
+
+#[test]
+fn each_refusal_of_auth_is_what_keeps_it_from_happening() {
+    // A Pod without the credential: its agent would be nobody.
+    let mut world = wanted(3);
+    assert!(comes_to(&mut world, AuthChange::Enable));
+    world.seen.pods.get_mut(&name("demo-1")).unwrap().has_credential = false;
+    assert!(changes(&world.plan()).is_empty());
+    let plan = without("LacksCredential", || world.plan());
+    assert_eq!(changes(&plan), [AuthChange::Enable]);
+
+    // Root was taken away meanwhile, though the plan would go on.
+    let mut world = wanted(3);
+    assert!(comes_to(&mut world, AuthChange::Enable));
+    let enable = world.plan().effects.pop().unwrap();
+    let record = world.plan().record;
+    world.seen.record = record;
+    let judged = |world: &World| judge(world, &enable);
+    assert_eq!(judged(&world), Ok(()));
+    world.seen.etcd.auth.as_mut().unwrap().root = Root::NotGranted;
+    assert_eq!(judged(&world), Err(Unsafe::NoRootUser));
+    assert_eq!(without("NoRootUser", || judged(&world)), Ok(()));
+    // What was seen too long ago is not seen.
+    world.seen.etcd.auth.as_mut().unwrap().root = Root::Ready;
+    world.seen.etcd.auth.as_mut().unwrap().at = world.now;
+    assert_eq!(judged(&world), Ok(()));
+    world.seen.etcd.auth.as_mut().unwrap().at.0 -= 600_000;
+    assert_eq!(judged(&world), Err(Unsafe::NoRootUser));
+    // Nor is the operator root without its certificate.
+    world.seen.etcd.auth.as_mut().unwrap().at = world.now;
+    world.seen.certificates.as_mut().unwrap().leaves.remove(&Leaf::Operator);
+    assert_eq!(judged(&world), Err(Unsafe::NoRootUser));
+
+    // Nobody ordered it.
+    let mut world = wanted(3);
+    world.settle();
+    let via = world.seen.etcd.list.as_ref().unwrap().via.clone();
+    let disable = Effect::etcd(Step::L9, via, EtcdCall::Auth { change: AuthChange::Disable });
+    assert_eq!(judge(&world, &disable), Err(Unsafe::AuthNotOrdered));
+    assert_eq!(without("AuthNotOrdered", || judge(&world, &disable)), Ok(()));
+}
+
+#[test]
+fn the_credential_is_signed_before_any_pod_that_mounts_it_is_made() {
+    let mut world = wanted(3);
+    for _ in 0..100 {
+        let plan = world.plan();
+        let makes = plan.effects.iter().any(|effect| {
+            matches!(effect.as_kube(), Some(KubeEffect::CreatePod { .. } | KubeEffect::EvictPod { .. }))
+        });
+        if makes && plan.record.target.as_ref().unwrap().auth {
+            assert!(world.seen.certificates.as_ref().unwrap().leaves.contains_key(&Leaf::Operator));
+            return;
+        }
+        world.carry_out(plan);
+        world.now = world.now + Span::seconds(1);
+    }
+    panic!("no Pod was made");
+}
