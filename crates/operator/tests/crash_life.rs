@@ -34,7 +34,8 @@ const RESTORE_IN_PLACE: [Scene; 2] = [Scene::Create, Scene::RestoreInPlace];
 const WITHDRAW_RESTORE: [Scene; 2] = [Scene::Create, Scene::WithdrawRestore];
 
 /// Effects that do not happen in a world with modelled members, with the tests that cover them.
-const ELSEWHERE: [(&str, &str); 15] = [
+const ELSEWHERE: [(&str, &str); 16] = [
+    ("Auth", "modelled members have no TLS: testing/sim/tests/auth.rs"),
     ("CreateBackup", "no Jobs run here: backups_before.rs"),
     ("CreateAuthority", "modelled members have no TLS: crash.rs"),
     ("IssueLeaf", "modelled members have no TLS: crash.rs"),
@@ -53,7 +54,13 @@ const ELSEWHERE: [(&str, &str); 15] = [
 ];
 
 /// Steps with the tests that crash at them.
-const STEPS_ELSEWHERE: [(Step, &str); 17] = [
+const STEPS_ELSEWHERE: [(Step, &str); 23] = [
+    (Step::L1, "testing/sim/tests/auth.rs"),
+    (Step::L4, "testing/sim/tests/auth.rs"),
+    (Step::L5, "testing/sim/tests/auth.rs"),
+    (Step::L6, "testing/sim/tests/auth.rs"),
+    (Step::L8, "testing/sim/tests/auth.rs"),
+    (Step::L9, "testing/sim/tests/auth.rs"),
     (Step::T0, "backups_before.rs"),
     (Step::D0, "backups_before.rs"),
     (Step::I1, "crash.rs"),

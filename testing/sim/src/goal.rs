@@ -101,6 +101,10 @@ impl World {
         if group.leader().is_none() {
             return Err("the cluster has no leader".to_owned());
         }
+        // What was recorded stays until it is ordered off. An order of a person at rest is carried out.
+        if group.tip().auth != record.auth.is_some() {
+            return Err(format!("auth is {}, and the record has {:?}", group.tip().auth, record.auth));
+        }
         for (type_, desired) in [("Available", "True"), ("Progressing", "False"), ("Degraded", "False")] {
             let condition = condition_of(&cluster, type_);
             // The operator goes on trying to clear away what was left behind.

@@ -5,6 +5,7 @@
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 mod addresses;
+mod auth;
 mod certificates;
 mod claims;
 mod clients;

@@ -40,6 +40,9 @@ const OF_CERTIFICATES: [&str; 3] = ["AnotherAuthority", "AuthorityKept", "ClockD
 /// Only a rotation of an authority has them: `testing/sim/tests/rotate.rs` and `crates/planner/tests/rotate.rs` show that they are needed.
 const OF_ROTATION: [&str; 3] = ["NotTrusted", "EarlierPresented", "BundleNotWritten"];
 
+/// Only auth has them: `testing/sim/tests/auth.rs` and `crates/planner/tests/auth.rs` show that they are needed.
+const OF_AUTH: [&str; 3] = ["AuthNotOrdered", "NoRootUser", "LacksCredential"];
+
 /// What the budget, which is closed only after the volume of the next member exists, refuses as well; and a verdict that stays while
 /// its kubelet reports no more; and a restart in memory that nobody replaces. `crates/planner/tests/rules.rs`, `replace.rs` and
 /// `losses.rs` show that they are needed.
@@ -130,6 +133,7 @@ fn every_safety_check_and_rule_is_shown_to_be_needed() {
             || OF_HEALTH.contains(check)
             || OF_CERTIFICATES.contains(check)
             || OF_ROTATION.contains(check)
+            || OF_AUTH.contains(check)
             || OF_REPLACEMENT.contains(check)
             || OF_CORRUPTION.contains(check)
             || OF_VERSIONS.contains(check)

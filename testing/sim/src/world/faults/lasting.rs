@@ -248,6 +248,12 @@ impl World {
         if right.iter().any(|cluster| self.etcd.disarm(*cluster)) {
             return Some("a person disarms the alarms".to_owned());
         }
+        // What the spec orders, or ordered, is nobody's accident.
+        let cluster = self.object(Kind::Cluster, &self.at.name);
+        let is_wanted = cluster.is_some_and(|cluster| cluster["spec"]["auth"]["enabled"] == true);
+        if is_wanted || self.record().auth.is_some() {
+            return None;
+        }
         let disabled = clusters.iter().any(|cluster| self.etcd.set_auth(*cluster, false));
         disabled.then(|| "a person disables auth".to_owned())
     }

@@ -1,0 +1,133 @@
+//! etcd's auth in the simulation: whoever is not root is refused by the model as by etcd, also the operator, and what may be switched is
+//! judged by what Pods mount and what people wrote.
+
+use quorate_planner::safety::mutants::without;
+use quorate_sim::history::{History, sound_story};
+use quorate_sim::oracle::Property;
+use quorate_sim::world::World;
+use serde_json::{Value, json};
+
+fn spec(size: u32, auth: bool) -> Value {
+    json!({
+        "size": size, "version": "3.6.16", "storageSpec": { "volumeSizeRequest": "1Gi" },
+        "auth": { "enabled": auth },
+    })
+}
+
+fn at_rest(size: u32) -> World {
+    let mut world = History { spec: spec(size, false), ..History::default() }.start();
+    while world.go().is_some() {}
+    world
+}
+
+fn auth(world: &World) -> Option<String> {
+    world.cluster().unwrap().status.unwrap().auth.map(|auth| auth.stage)
+}
+
+fn is_on(world: &World) -> bool {
+    world.etcd.groups().any(|group| group.tip().auth)
+}
+
+fn edit(world: &mut World, edit: &Value) {
+    world.edit(edit).unwrap();
+    while world.go().is_some() {}
+    world.judge_rest();
+    assert_eq!(world.oracle.violation(), None);
+}
+
+fn switch_on() -> Value {
+    json!({ "auth": { "enabled": true } })
+}
+
+/// The edit by which a person orders to switch it off.
+fn switch_off(world: &World) -> Value {
+    let id = world.cluster().unwrap().status.unwrap().cluster_id.unwrap();
+    json!({ "metadata": { "annotations": { "operator.etcd.io/disable-auth": id } }, "auth": { "enabled": false } })
+}
+
+#[test]
+fn auth_is_switched_on_and_the_cluster_scales_and_rolls_under_it_and_off_by_order_only() {
+    for size in [1, 3] {
+        let mut world = at_rest(size);
+        edit(&mut world, &switch_on());
+        assert_eq!((auth(&world).as_deref(), is_on(&world)), (Some("On"), true));
+        // What needs the role root goes on.
+        edit(&mut world, &json!({ "size": size + 2 }));
+        edit(&mut world, &json!({ "size": size, "podTemplate": { "metadata": { "labels": { "a": "b" } } } }));
+        edit(&mut world, &json!({ "auth": { "enabled": false } }));
+        assert!(is_on(&world), "nobody ordered it off");
+        let off = switch_off(&world);
+        edit(&mut world, &off);
+        assert_eq!((auth(&world), is_on(&world)), (None, false));
+        edit(&mut world, &json!({ "size": size + 2 }));
+    }
+}
+
+#[test]
+fn a_cluster_that_begins_with_auth_has_it() {
+    let mut world = History { spec: spec(3, true), ..History::default() }.start();
+    while world.go().is_some() {}
+    world.judge_rest();
+    assert_eq!(world.oracle.violation(), None);
+    assert_eq!((auth(&world).as_deref(), is_on(&world)), (Some("On"), true));
+}
+
+/// A cluster whose auth is switched on, with these departures after the edit. Whether all came about.
+#[track_caller]
+fn survives(departures: &[Value]) -> bool {
+    let mut all = vec![json!({ "at": 0, "what": { "edit": switch_on() } })];
+    all.extend(departures.iter().cloned());
+    let history = json!({ "before": [spec(3, false)], "spec": {}, "departures": all });
+    sound_story(&history).all_came_about()
+}
+
+#[test]
+fn a_crash_at_each_step_or_a_request_that_is_lost_or_late_changes_nothing_of_the_end() {
+    let mut happened = 0;
+    for step in ["L1", "L4", "L5", "L6", "L8"] {
+        for side in ["before", "after"] {
+            for fault in [
+                json!("crash"),
+                json!("two-lead"),
+                json!({ "request": "lost" }),
+                json!({ "request": "late" }),
+            ] {
+                let departure = json!({ "at": format!("{side}:{step}"), "what": { "fault": fault } });
+                happened += usize::from(survives(&[departure]));
+            }
+        }
+    }
+    assert!(happened >= 30, "{happened}");
+}
+
+#[test]
+fn a_member_a_secret_or_status_that_is_lost_at_any_step_is_made_good() {
+    let faults = [
+        json!({ "kill-pod": "demo-1" }),
+        json!({ "lose-volume": "demo-1" }),
+        json!({ "cut-from-peers": "demo-2" }),
+        json!("lose-status"),
+        json!({ "remove": ["Secret", "demo-operator-tls"] }),
+        json!({ "remove": ["Secret", "demo-client-tls"] }),
+    ];
+    let mut happened = 0;
+    for step in ["L1", "L4", "L6", "L8"] {
+        for fault in &faults {
+            let departure = json!({ "at": format!("after:{step}"), "what": { "fault": fault } });
+            happened += usize::from(survives(&[departure]));
+        }
+    }
+    assert!(happened >= 18, "{happened}");
+}
+
+#[test]
+fn without_a_look_at_the_pods_auth_makes_an_agent_nobody() {
+    let violated = || {
+        let on = json!({ "at": 0, "what": { "edit": switch_on() } });
+        let history = json!({ "before": [spec(3, false)], "spec": {}, "departures": [on] });
+        let history: History = serde_json::from_value(history).unwrap();
+        history.story().violation().map(|violation| violation.property)
+    };
+    assert_eq!(violated(), None);
+    assert_eq!(without("LacksCredential", violated), Some(Property::AuthByOrder));
+}
