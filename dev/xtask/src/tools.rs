@@ -34,6 +34,8 @@ pub enum Set {
     Kubernetes,
     /// versitygw, an S3 server
     S3,
+    /// cert-manager's controllers, for the kube tier
+    CertManager,
     /// Azurite, an emulator of Azure Blob Storage, for `cargo xtask test --full`; needs npm
     Azure,
     /// promtool, which tests the rules of monitoring/, Prometheus and Alertmanager; of Debian's packages, unless they are on the PATH
@@ -56,6 +58,7 @@ pub fn run(set: Set, minor: Option<&str>) -> Result<()> {
             Set::Etcd => println!("etcd 3.5, 3.6 and 3.7, porcupine and kstatus are in {}", bin()),
             Set::Kubernetes => println!("Kubernetes, containerd, CoreDNS and Helm are in {}", bin()),
             Set::S3 => println!("versitygw is in {}", bin()),
+            Set::CertManager => println!("cert-manager and its definitions are in {}", bin()),
             Set::Azure => println!("Azurite is in the folder of tools"),
             Set::Monitoring => println!(
                 "promtool is in the cache or on the PATH; Prometheus and Alertmanager are in {}",
@@ -101,6 +104,7 @@ pub fn build(set: Set) -> Result<usize> {
             build_all(&[Build::kubernetes()?])
         }
         Set::S3 => build_all(&[Build::s3()?]),
+        Set::CertManager => build_all(&[Build::cert_manager()?]),
         Set::Azure => npm::install(AZURITE),
         Set::Monitoring => monitoring::install(),
         Set::Cargo => helpers::build(),
@@ -133,6 +137,10 @@ impl Build {
     /// The S3 server.
     pub fn s3() -> Result<Self> {
         Ok(Self::of("versitygw", "two minutes on two cores", vec![versitygw()?]))
+    }
+
+    fn cert_manager() -> Result<Self> {
+        Ok(Self::of("cert-manager", "three minutes on two cores", vec![cert_manager()?]))
     }
 
     /// The judge of histories.
@@ -200,9 +208,8 @@ fn bin() -> String {
 }
 
 fn etcd(minor: &str) -> Result<Module> {
-    let program = |name: &str, package: &str| Program {
-        name: format!("{name}-{minor}"),
-        package: format!("go.etcd.io/etcd/{package}/v3"),
+    let program = |name: &str, package: &str| {
+        Program::of(&format!("{name}-{minor}"), &format!("go.etcd.io/etcd/{package}/v3"))
     };
     let programs =
         vec![program("etcd", "server"), program("etcdctl", "etcdctl"), program("etcdutl", "etcdutl")];
@@ -256,6 +263,17 @@ fn kstatus() -> Result<Module> {
     Module::read("kstatus", vec![Program::of("kstatus", ".")])
 }
 
+/// A program of this repository around the controllers of cert-manager, and its definitions of kinds.
+fn cert_manager() -> Result<Module> {
+    const PATH: &str = "github.com/cert-manager/cert-manager";
+    let programs =
+        vec![Program::of("cert-manager", "."), Program::yaml("cert-manager-crds.yaml", PATH, "deploy/crds")];
+    let mut module = Module::read("cert-manager", programs)?;
+    let version = module.version(PATH)?.to_owned();
+    module.link(&format!("{PATH}/pkg/util.AppVersion"), &version);
+    Ok(module)
+}
+
 /// An S3 server that keeps buckets as directories.
 fn versitygw() -> Result<Module> {
     const NAME: &str = "versitygw";
@@ -276,7 +294,8 @@ mod tests {
 
     #[test]
     fn every_module_pins_the_programs_that_are_built_from_it() {
-        let others = [kubernetes(), containerd(), pause(), versitygw(), porcupine(), kstatus()];
+        let others =
+            [kubernetes(), containerd(), pause(), versitygw(), porcupine(), kstatus(), cert_manager()];
         let modules = MINORS.into_iter().map(etcd).chain(others);
         for module in modules {
             module.unwrap().check_pins().unwrap();

@@ -13,12 +13,19 @@ use crate::{go, repo};
 /// How every program is built; part of what it is built from.
 const FLAGS: [&str; 2] = ["-trimpath", "-buildvcs=false"];
 
-/// A binary of a module.
+/// A binary of a module, or a file beside the binaries.
 pub struct Program {
     /// Its name in the folder of binaries.
-    pub name: String,
-    /// The main package; one of the module's own begins with a dot, and is one file.
-    pub package: String,
+    name: String,
+    source: Source,
+}
+
+/// What it is made of.
+enum Source {
+    /// A main package; one of the module's own begins with a dot, and is one file.
+    Package(String),
+    /// The files with this ending in a folder of a module that go.mod pins, one after the other.
+    Files { module: &'static str, folder: &'static str, ending: &'static str },
 }
 
 /// One folder of `tools/`.
@@ -43,11 +50,20 @@ pub struct Built {
 impl Program {
     /// A program under this name.
     pub fn of(name: &str, package: &str) -> Self {
-        Self { name: name.to_owned(), package: package.to_owned() }
+        Self { name: name.to_owned(), source: Source::Package(package.to_owned()) }
     }
 
-    fn is_own(&self) -> bool {
-        self.package.starts_with('.')
+    /// The YAML files of this folder of a module, as one under this name.
+    pub fn yaml(name: &str, module: &'static str, folder: &'static str) -> Self {
+        Self { name: name.to_owned(), source: Source::Files { module, folder, ending: ".yaml" } }
+    }
+
+    /// The package of the module's own that it is.
+    fn own(&self) -> Option<&str> {
+        match &self.source {
+            Source::Package(package) => Some(package.as_str()).filter(|package| package.starts_with('.')),
+            Source::Files { .. } => None,
+        }
     }
 }
 
@@ -58,8 +74,8 @@ impl Module {
         let mut files = vec![folder.join("go.mod")];
         // A module without dependencies has none.
         files.extend(Some(folder.join("go.sum")).filter(|sums| sums.exists()));
-        let own = programs.iter().filter(|program| program.is_own());
-        files.extend(own.map(|program| folder.join(&program.package).join("main.go")));
+        let own = programs.iter().filter_map(Program::own);
+        files.extend(own.map(|package| folder.join(package).join("main.go")));
         let mut source = String::new();
         for file in files {
             source +=
@@ -122,7 +138,13 @@ impl Module {
         let built = self.entry(program).get(|scratch| {
             let start = Instant::now();
             let file = scratch.join(&program.name);
-            self.go_build(program, &file)?;
+            match &program.source {
+                Source::Package(package) => self.go_build(&program.name, package, &file)?,
+                Source::Files { module, folder, ending } => {
+                    fs::write(&file, joined(&self.fetched(module)?.join(folder), ending)?)
+                        .with_context(|| format!("cannot write {}", file.display()))?;
+                }
+            }
             eprintln!("  {} in {} s", program.name, start.elapsed().as_secs());
             compiled = Some(start.elapsed());
             Ok(file)
@@ -132,22 +154,38 @@ impl Module {
         Ok(compiled)
     }
 
-    fn go_build(&self, program: &Program, file: &Path) -> Result<()> {
-        let mut build = Command::new("go");
-        build.args(["build", "-C"]).arg(&self.folder).args(FLAGS).args(["-tags", self.tags]);
-        build.args(["-ldflags", &self.linker, "-o"]).arg(file).arg(&program.package);
+    fn go_build(&self, name: &str, package: &str, file: &Path) -> Result<()> {
+        let mut build = self.go();
+        build.arg("build").args(FLAGS).args(["-tags", self.tags]);
+        build.args(["-ldflags", &self.linker, "-o"]).arg(file).arg(package);
         // Without the machine's C library: packages that several programs use are compiled once.
         build.env("CGO_ENABLED", "0");
-        build.env("GOWORK", "off").env("GOFLAGS", "-mod=readonly");
-        let output = build.output().context("cannot run go")?;
-        if !output.status.success() {
-            bail!(go::explain(&program.name, &String::from_utf8_lossy(&output.stderr)));
-        }
-        Ok(())
+        output(name, &mut build).map(drop)
+    }
+
+    /// The folder with the sources of a module, at the version that go.mod pins.
+    fn fetched(&self, module: &str) -> Result<PathBuf> {
+        let mut download = self.go();
+        download.args(["mod", "download", "-json", module]);
+        let told: serde_json::Value = serde_json::from_slice(&output(module, &mut download)?)?;
+        let folder = told["Dir"].as_str().with_context(|| format!("go tells no folder of {module}"))?;
+        Ok(folder.into())
+    }
+
+    /// go, in the module's folder.
+    fn go(&self) -> Command {
+        let mut go = Command::new("go");
+        go.arg("-C").arg(&self.folder);
+        go.env("GOWORK", "off").env("GOFLAGS", "-mod=readonly");
+        go
     }
 
     fn entry(&self, program: &Program) -> Entry {
-        Entry::of(&program.name, &self.name, &format!("{}\n{}", program.package, self.recipe()))
+        let source = match &program.source {
+            Source::Package(package) => package.clone(),
+            Source::Files { module, folder, ending } => format!("{module}/{folder}/*{ending}"),
+        };
+        Entry::of(&program.name, &self.name, &format!("{source}\n{}", self.recipe()))
     }
 
     /// Everything that shapes the binaries.
@@ -167,15 +205,48 @@ impl Module {
     /// A program of another module has a `tool` line.
     #[cfg(test)]
     pub fn check_pins(&self) -> Result<()> {
-        for program in self.programs.iter().filter(|program| !program.is_own()) {
-            let Program { name, package } = program;
+        for program in self.programs.iter().filter(|program| program.own().is_none()) {
+            let package = match &program.source {
+                Source::Package(package) => package,
+                Source::Files { module, .. } => {
+                    self.version(module)?;
+                    continue;
+                }
+            };
             let pinned = |line: &str| line.trim().trim_start_matches("tool ") == package;
             if !self.source.lines().any(pinned) {
-                bail!("tools/{}/go.mod has no tool line for {name}: {package}", self.name);
+                bail!("tools/{}/go.mod has no tool line for {}: {package}", self.name, program.name);
             }
         }
         Ok(())
     }
+}
+
+/// What go prints.
+fn output(what: &str, go: &mut Command) -> Result<Vec<u8>> {
+    let output = go.output().context("cannot run go")?;
+    if !output.status.success() {
+        bail!(go::explain(what, &String::from_utf8_lossy(&output.stderr)));
+    }
+    Ok(output.stdout)
+}
+
+/// The documents of all YAML files in a folder, by the names of the files.
+fn joined(folder: &Path, ending: &str) -> Result<String> {
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    let mut paths: Vec<PathBuf> =
+        paths.into_iter().filter(|path| path.to_string_lossy().ends_with(ending)).collect();
+    paths.sort();
+    if paths.is_empty() {
+        bail!("{} has no file with the ending {ending}", folder.display());
+    }
+    let mut text = String::new();
+    for path in paths {
+        let file = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        text.extend(["---\n", file.trim_end(), "\n"]);
+    }
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -199,6 +270,16 @@ mod tests {
         assert_eq!(module().version("a.b/c").unwrap(), "v1.2.3");
         assert_eq!(module().version("a.b/c/d").unwrap(), "v3.0.0");
         assert!(module().version("a.b").is_err());
+    }
+
+    #[test]
+    fn the_documents_of_a_folder_are_joined_by_name_and_other_files_are_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(joined(folder.path(), ".yaml").is_err());
+        for (name, text) in [("b.yaml", "b: 1"), ("a.yaml", "a: 1\n"), ("README.md", "# c")] {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        assert_eq!(joined(folder.path(), ".yaml").unwrap(), "---\na: 1\n---\nb: 1\n");
     }
 
     #[test]
