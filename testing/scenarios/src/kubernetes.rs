@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::ops::Deref;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, ensure};
@@ -41,6 +41,11 @@ impl Kubernetes {
         let world = Self { kubeconfig, namespace_client };
         world.wait_for_service_account().await?;
         Ok(world)
+    }
+
+    /// The kubeconfig of its Kubernetes.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
     }
 
     /// The operator that serves it.

@@ -7,6 +7,7 @@
 //! - [`operator`], [`rig`]: what only a real Kubernetes has: the operator's own Pods, the machine's programs and nodes
 //! - [`backups`]: how a user orders backups and restores; [`rounds`]: backed up, wrecked, restored, again and again
 //! - [`S3Server`]: a store for backups
+//! - [`CertManager`]: cert-manager's controllers beside a real Kubernetes
 //! - [`monitoring`]: Prometheus and Alertmanager beside a world, with what is shipped for them
 //! - [`Writer`]: eight clients that write all the time, and watches; at the end every acknowledged write must be readable
 //! - [`history`]: what a few more clients called and were answered; it must be linearizable
@@ -19,6 +20,7 @@
 
 pub mod backups;
 pub mod behaviours;
+mod cert_manager;
 mod client;
 pub mod conformance;
 mod disruptions;
@@ -36,6 +38,7 @@ mod shell;
 mod world;
 mod writer;
 
+pub use cert_manager::CertManager;
 pub use client::{NamespaceClient, agent_image, is_ready, kube_client, until};
 pub use disruptions::{Disruptions, Taken};
 pub use kubernetes::Kubernetes;

@@ -37,6 +37,7 @@ pub fn prepare(full: bool) -> Result<()> {
         });
         tools::build(tools::Set::Kubernetes)?;
         tools::build(tools::Set::S3)?;
+        tools::build(tools::Set::CertManager)?;
         images.join().expect("building an image does not panic").map(drop)
     })
 }

@@ -2,6 +2,7 @@
 
 mod alone;
 mod backups;
+mod cert_manager;
 mod conformance;
 mod definition;
 mod disruptions;
