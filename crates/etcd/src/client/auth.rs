@@ -1,6 +1,6 @@
 //! Etcd's users, roles and permissions.
 //!
-//! Every change is one raft entry. While auth is enabled, all of these calls need a user with the role `root`; a user may ask for itself and
+//! Every call is one raft entry, also those that only read: it needs a quorum, and the answer is the latest. While auth is enabled, all of these calls need a user with the role `root`; a user may ask for itself and
 //! for its own roles. While it is disabled, anybody may make every one of them.
 //!
 //! What calls of other users that are on their way meet (etcd 3.5, 3.6 and 3.7, `tests/auth.rs`): every change but [`MemberClient::auth_enable`]
@@ -15,8 +15,7 @@ use crate::{AuthStatus, CallError, KeyAccess, Permission, wire};
 use super::MemberClient;
 
 impl MemberClient {
-    /// Whether auth is enabled, and the revision of its store. From the state of this member: needs no quorum. 3.5 and 3.6 refuse it to
-    /// who is not a user, once auth is enabled.
+    /// Whether auth is enabled, and the revision of its store. 3.5 and 3.6 refuse it to a certificate that is no user, once auth is enabled.
     pub async fn auth_status(&self) -> Result<AuthStatus, CallError> {
         let request = wire::AuthStatusRequest {};
         let reply = self.call(async |channel| AuthClient::new(channel).auth_status(request).await).await?;
