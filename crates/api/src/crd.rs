@@ -14,6 +14,7 @@ use crate::reason::Reason;
 use crate::restore::{self, EtcdRestore};
 use crate::rules::{self, backup};
 use crate::schedule::EtcdBackupSchedule;
+use crate::user::{self, EtcdUser};
 
 /// Every resource definition of the group. Take them from here, not from `EtcdCluster::crd()`, which lacks the rules on
 /// the whole object.
@@ -23,6 +24,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         definition(EtcdBackup::crd(), backup::backup_object()),
         definition(EtcdBackupSchedule::crd(), backup::schedule_object()),
         definition(EtcdRestore::crd(), restore::object_rules()),
+        definition(EtcdUser::crd(), user::object_rules()),
     ]
 }
 

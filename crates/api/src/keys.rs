@@ -204,3 +204,9 @@ pub const ABANDON_OBJECT: &str = "operator.etcd.io/abandon-object";
 
 /// The value of [`ABANDON_OBJECT`].
 pub const ABANDON_OBJECT_VALUE: &str = "true";
+
+/// Label on the Secret of an EtcdUser: its name. Reflectors select on it.
+pub const USER: &str = "operator.etcd.io/user";
+
+/// The finalizer on EtcdUsers: the deletion policy is carried out before the object is deleted.
+pub const USER_FINALIZER: &str = "operator.etcd.io/user-cleanup";

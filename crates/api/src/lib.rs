@@ -15,6 +15,7 @@
 //! - [`bootstrap`]: a cluster that begins with the data of a snapshot
 //! - [`latest`]: the newest backup in a store
 //! - [`restore`]: an EtcdRestore, which replaces the data of a running cluster
+//! - [`user`]: an EtcdUser, a user of etcd with a Secret to connect with
 //! - [`job`]: what the operator orders from the agent in Jobs, and its answers
 //! - [`keys`]: labels, annotations, the finalizer
 //! - [`quantity`]: bytes from `1Gi`
@@ -37,6 +38,7 @@ pub mod restore;
 mod rules;
 pub mod schedule;
 pub mod status;
+pub mod user;
 
 pub use backup::{EtcdBackup, EtcdBackupSpec, EtcdBackupStatus};
 pub use cluster::{EtcdCluster, EtcdClusterSpec};
@@ -47,3 +49,4 @@ pub use reason::{Explanation, Reason, ReasonOf};
 pub use restore::{EtcdRestore, EtcdRestoreSpec, EtcdRestoreStatus};
 pub use schedule::{EtcdBackupSchedule, EtcdBackupScheduleSpec, EtcdBackupScheduleStatus};
 pub use status::EtcdClusterStatus;
+pub use user::{EtcdUser, EtcdUserSpec, EtcdUserStatus};

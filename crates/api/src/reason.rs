@@ -45,6 +45,7 @@ pub enum ReasonOf {
     EtcdBackup,
     EtcdBackupSchedule,
     EtcdRestore,
+    EtcdUser,
 }
 
 macro_rules! reasons {
@@ -79,9 +80,9 @@ macro_rules! reasons {
 
 reasons! {
     /// No operator has looked at the object yet. The API server sets this, from the CustomResourceDefinition.
-    Pending: EtcdCluster, EtcdBackup, EtcdBackupSchedule, EtcdRestore;
+    Pending: EtcdCluster, EtcdBackup, EtcdBackupSchedule, EtcdRestore, EtcdUser;
     /// Nothing waits for a person: `Stalled` is False.
-    NotStalled: EtcdCluster, EtcdBackup, EtcdBackupSchedule, EtcdRestore;
+    NotStalled: EtcdCluster, EtcdBackup, EtcdBackupSchedule, EtcdRestore, EtcdUser;
     /// The cluster matches its spec.
     Reconciled: EtcdCluster;
     /// The members of a new cluster are being started.
@@ -139,7 +140,7 @@ reasons! {
     /// Pods are being replaced one after another, to match the spec.
     RollingOut: EtcdCluster;
     /// The EtcdCluster is being deleted.
-    Deleting: EtcdCluster;
+    Deleting: EtcdCluster, EtcdUser;
     /// `spec.paused` is true: the operator observes and reports, and changes nothing.
     Paused: EtcdCluster, EtcdRestore;
     /// More than half of the voters answer and follow one leader.
@@ -147,7 +148,7 @@ reasons! {
     /// Too few voters answer.
     QuorumLost: EtcdCluster;
     /// etcd's auth refuses the operator, which is no user.
-    AuthEnabled: EtcdCluster;
+    AuthEnabled: EtcdCluster, EtcdUser;
     /// The members have not been observed, or not recently enough.
     NotObserved: EtcdCluster;
     /// Every member is healthy.
@@ -211,13 +212,13 @@ reasons! {
     /// Every certificate exists.
     CertificatesIssued: EtcdCluster;
     /// Certificates are being issued.
-    CertificatesMissing: EtcdCluster;
+    CertificatesMissing: EtcdCluster, EtcdUser;
     /// A certificate should have been renewed, or the authority ends soon.
     CertificateExpiring: EtcdCluster;
     /// A certificate, or the authority, has ended.
     CertificateExpired: EtcdCluster;
     /// The Secret of the certificate authority is gone, or has another authority. Certificates cannot be renewed.
-    AuthorityLost: EtcdCluster;
+    AuthorityLost: EtcdCluster, EtcdUser;
     /// A certificate authority is being replaced by another one.
     RotatingAuthority: EtcdCluster;
     /// The order to replace a certificate authority is not followed.
@@ -229,9 +230,9 @@ reasons! {
     /// `spec.auth.enabled` is not true, and etcd's auth stays on until the annotation with the cluster ID lets it be switched off.
     AuthStaysOn: EtcdCluster;
     /// `tls.provider` is `disabled`.
-    TlsDisabled: EtcdCluster;
+    TlsDisabled: EtcdCluster, EtcdUser;
     /// The API server refuses a write of the operator.
-    WriteRefused: EtcdCluster, EtcdBackup, EtcdBackupSchedule, EtcdRestore;
+    WriteRefused: EtcdCluster, EtcdBackup, EtcdBackupSchedule, EtcdRestore, EtcdUser;
     /// No PodDisruptionBudget admits the eviction of a Pod that is to be restarted.
     EvictionBlocked: EtcdCluster;
     /// The API server does not answer, or the outcome of a write is unknown.
@@ -259,10 +260,10 @@ reasons! {
     /// A newer operator wrote the status. Lost Pods are restarted, and nothing else is done.
     StatusFromNewerVersion: EtcdCluster;
     /// The operator's clock differs from the API server's, so nothing is signed, deleted or given up by it.
-    ClockDiffers: EtcdCluster;
+    ClockDiffers: EtcdCluster, EtcdUser;
     /// The CustomResourceDefinition is older than the operator, so status loses what the operator records. Lost Pods are restarted, and
     /// nothing else is done.
-    CrdTooOld: EtcdBackup, EtcdCluster, EtcdRestore;
+    CrdTooOld: EtcdBackup, EtcdCluster, EtcdRestore, EtcdUser;
     /// The namespace refuses the operator's PriorityClass, so Pods come without it.
     PriorityClassRefused: EtcdCluster;
     /// A finished minor upgrade is being taken back, or that is being cancelled.
@@ -280,9 +281,9 @@ reasons! {
     /// As many backups run over all clusters as `--max-backups-running` admits.
     BackupLimitReached: EtcdBackup, EtcdBackupSchedule;
     /// The EtcdCluster that a backup is of does not exist.
-    ClusterNotFound: EtcdBackup, EtcdRestore;
+    ClusterNotFound: EtcdBackup, EtcdRestore, EtcdUser;
     /// The EtcdCluster that a backup is of does not serve now.
-    ClusterNotServing: EtcdBackup;
+    ClusterNotServing: EtcdBackup, EtcdUser;
     /// A Job takes a backup.
     BackupRunning: EtcdBackup;
     /// A backup is in the store.
@@ -324,7 +325,7 @@ reasons! {
     /// An object is encrypted, and no identity fits.
     CannotDecrypt: EtcdBackup, EtcdRestore;
     /// Something else has the key of the object.
-    ObjectNotOwned: EtcdBackup;
+    ObjectNotOwned: EtcdBackup, EtcdUser;
     /// There is not enough room.
     NoSpace: EtcdBackup, EtcdRestore;
     /// The version, the size or the content of an object do not go with what it is restored into.
@@ -365,6 +366,18 @@ reasons! {
     OrderExpired: EtcdRestore;
     /// The new members serve the data of the snapshot.
     RestoredInPlace: EtcdRestore;
+    /// The user of an EtcdUser is as its spec asks for, and its Secret exists.
+    UserReady: EtcdUser;
+    /// The user of an EtcdUser, its role or its Secret is being made.
+    UserPending: EtcdUser;
+    /// The user is as the spec asks for, but etcd's auth is disabled: whoever is let in may read and write everything.
+    AuthDisabled: EtcdUser;
+    /// etcd has a user of this name that this EtcdUser did not make.
+    NameTaken: EtcdUser;
+    /// `spec.auth.allowedPrefixes` of the EtcdCluster does not allow what the EtcdUser asks for.
+    PermissionNotAllowed: EtcdUser;
+    /// etcd has no role that `spec.roles` of the EtcdUser names.
+    RoleNotFound: EtcdUser;
 }
 
 impl From<FailureKind> for Reason {

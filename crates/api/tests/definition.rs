@@ -9,11 +9,12 @@ use quorate_api::cluster::{MAX_NAME_LENGTH, MAX_SIZE, Medium, Retention, TlsProv
 use quorate_api::{ConditionType, EtcdCluster, EtcdClusterStatus, Reason, crd, crds, crds_yaml};
 use serde_json::json;
 
-const PRINTED: [&str; 4] = [
+const PRINTED: [&str; 5] = [
     include_str!("../../../config/crd/operator.etcd.io_etcdclusters.yaml"),
     include_str!("../../../config/crd/operator.etcd.io_etcdbackups.yaml"),
     include_str!("../../../config/crd/operator.etcd.io_etcdbackupschedules.yaml"),
     include_str!("../../../config/crd/operator.etcd.io_etcdrestores.yaml"),
+    include_str!("../../../config/crd/operator.etcd.io_etcdusers.yaml"),
 ];
 const SAMPLE: &str = include_str!("../../../config/samples/etcdcluster.yaml");
 const ETCD_IO_SAMPLE: &str = include_str!("../../../config/samples/etcdcluster-etcd-io.yaml");

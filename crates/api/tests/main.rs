@@ -6,4 +6,5 @@ mod definition;
 mod etcd_io;
 mod in_place;
 mod runbook;
+mod users;
 mod validation;
