@@ -18,7 +18,7 @@ use crate::{diff, labels, service};
 pub const TYPE: &str = "etcd";
 
 /// The type of the Secret, by the specification of service bindings.
-const SECRET_TYPE: &str = "servicebinding.io/etcd";
+pub(crate) const SECRET_TYPE: &str = "servicebinding.io/etcd";
 
 /// The entries that the operator writes, or has removed where they do not apply. Others are left alone.
 const ENTRIES: [&str; 9] = ["type", "provider", "host", "port", "uri", "endpoints", CA, CERT, KEY];
@@ -109,7 +109,8 @@ fn desired(
     if tls { Some(secret(cluster, at, Some(&certificate?))) } else { Some(secret(cluster, at, None)) }
 }
 
-fn data(at: &ClusterRef, certificate: Option<&Kept<'_>>) -> BTreeMap<&'static str, ByteString> {
+/// What is in it, whoever it is for.
+pub(crate) fn data(at: &ClusterRef, certificate: Option<&Kept<'_>>) -> BTreeMap<&'static str, ByteString> {
     // The name that Pods of every namespace resolve, in every cluster domain, and that the server certificate has.
     let host = format!("{}.{}.svc", service::client_name(at), at.namespace);
     let scheme = if certificate.is_some() { "https" } else { "http" };

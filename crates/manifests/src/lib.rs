@@ -4,8 +4,8 @@
 //! From Kubernetes: [`target`] (spec to Target), [`record`] (status to Record), [`observe`] (objects to Snapshot).
 //! To Kubernetes: [`mod@request`] (Effect to the request that carries it out), made of [`pod`], [`volume`], [`service`],
 //! [`budget`], [`network_policy`], [`certificate`] and [`restore`]; [`backup`] and [`job`], what Jobs are ordered to do and the Jobs themselves;
-//! [`backup_before`], the EtcdBackup that the operator takes by itself; [`latest`], the newest one of a store; and
-//! [`mod@status`] (Snapshot and Plan to what people read).
+//! [`backup_before`], the EtcdBackup that the operator takes by itself; [`latest`], the newest one of a store; [`user`],
+//! the Secret of an EtcdUser; and [`mod@status`] (Snapshot and Plan to what people read).
 
 pub mod backup;
 pub mod backup_before;
@@ -35,6 +35,7 @@ pub mod status;
 pub mod target;
 pub mod template;
 pub mod trouble;
+pub mod user;
 pub mod volume;
 
 pub use images::{AllowedImages, ImagePrefix, NoImagePrefix};

@@ -25,4 +25,5 @@ mod rubbish;
 mod status;
 mod target;
 mod trust;
+mod user;
 mod world;

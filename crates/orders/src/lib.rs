@@ -5,7 +5,8 @@
 //! - [`schedule`]: an EtcdBackupSchedule: its times, retention, restore tests, what it says about its backups
 //! - [`restore`]: an EtcdRestore: whether its snapshot can be read, and how far its EtcdCluster is with it
 //! - [`latest`]: the newest backup of a store, for an EtcdCluster and an EtcdRestore
-//! - [`gate`]: the one place that refuses a deletion
+//! - [`user`]: an EtcdUser: what is done in etcd for it, and its Secret
+//! - [`gate`]: the one place that refuses a deletion; [`user::gate`] is that of changes of etcd's users
 //! - [`outcome()`]: what a Job has come to
 //! - [`set`]: one condition of a status
 
@@ -18,6 +19,7 @@ mod ready;
 pub mod restore;
 pub mod schedule;
 mod time;
+pub mod user;
 
 pub use conditions::{ConditionValue, set};
 pub use outcome::{JobOutcome, outcome};

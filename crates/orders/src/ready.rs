@@ -1,4 +1,4 @@
-//! `Ready` and `Stalled` of an EtcdBackup, an EtcdBackupSchedule and an EtcdRestore: the conditions that tools read. They sum up the others,
+//! `Ready` and `Stalled` of an EtcdBackup, an EtcdBackupSchedule, an EtcdRestore and an EtcdUser: the conditions that tools read. They sum up the others,
 //! so that they never contradict them.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -57,13 +57,14 @@ pub(crate) fn schedule(schedule: &EtcdBackupSchedule, status: &mut EtcdBackupSch
 
 /// What the two conditions are set by.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+pub(crate) enum Verdict {
     Ready,
     UnderWay,
     Stalled,
 }
 
-fn sum_up(
+/// Sets both.
+pub(crate) fn sum_up(
     conditions: &mut Vec<Condition>,
     verdict: Verdict,
     why: &Explanation,

@@ -205,11 +205,33 @@ pub(crate) fn leaf(
         organizations: super::organizations(leaf, &cluster.spec.tls),
         names: super::names(leaf, at, &cluster.spec.tls),
         server: leaf.is_of_server(),
-        validity: validity(&uid, leaf, lifetime(cluster), authority, now),
+        validity: validity(&format!("{uid} {leaf}"), lifetime(cluster), authority, now),
     };
     Order {
         generate: Generate::Leaf { authority: pair, content },
         store: Store { namespace: at.namespace.clone(), name, act, ca, place: Place::Signer },
+    }
+}
+
+/// The order of the leaf of a user: its name and the uid of its EtcdUser; where its Secret is, and how it is written but for the leaf.
+pub(crate) fn of_user(
+    (name, uid): (String, String),
+    (at, secret): (&ClusterRef, String),
+    act: Act,
+    (pair, authority): (KeyPair, &Authority),
+    lifetime: Span,
+    now: Instant,
+) -> Order {
+    let content = LeafContent {
+        validity: validity(&format!("{uid} {name}"), lifetime, Some(authority), now),
+        common_name: name,
+        organizations: Vec::new(),
+        names: Vec::new(),
+        server: false,
+    };
+    Order {
+        generate: Generate::Leaf { authority: pair, content },
+        store: Store { namespace: at.namespace.clone(), name: secret, act, ca: None, place: Place::Signer },
     }
 }
 
@@ -259,17 +281,11 @@ fn lifetime(cluster: &EtcdCluster) -> Span {
     text.and_then(duration::seconds).map_or(LEAF, Span::seconds)
 }
 
-/// Leaves that are issued in the same second do not end in the same second: up to a tenth of their life is taken off, by the
-/// cluster and the leaf. None outlives its authority.
-fn validity(
-    uid: &ClusterUid,
-    leaf: Leaf,
-    lifetime: Span,
-    authority: Option<&Authority>,
-    now: Instant,
-) -> Validity {
+/// Leaves that are issued in the same second do not end in the same second: up to a tenth of their life is taken off, by whose
+/// they are. None outlives its authority.
+fn validity(whose: &str, lifetime: Span, authority: Option<&Authority>, now: Instant) -> Validity {
     let spread = (lifetime.0 / 10).max(1);
-    let off = Sha256::digest(format!("{uid} {leaf}"));
+    let off = Sha256::digest(whose);
     let off = off.iter().take(8).fold(0_u64, |number, byte| (number << 8) | u64::from(*byte)) % spread;
     let ends = now + Span(lifetime.0 - off);
     let not_after = authority.map_or(ends, |authority| ends.min(authority.validity.not_after));

@@ -93,12 +93,20 @@ fn authority(secret: &Secret) -> Result<Authority, String> {
 
 fn leaf_secret(secret: &Secret, leaf: Leaf, names: &[String], signers: &[Parsed]) -> LeafSecret {
     let (uid, resource_version) = identity(&secret.metadata);
-    LeafSecret { uid, resource_version, content: leaf_certificate(secret, leaf, names, signers) }
+    let misnamed = |name: &str| is_misnamed(name, leaf);
+    LeafSecret { uid, resource_version, content: leaf_certificate(secret, misnamed, names, signers) }
+}
+
+/// The leaf in the Secret of a user, which has this common name.
+pub(crate) fn leaf_of_user(secret: &Secret, common_name: &str) -> LeafSecret {
+    let (uid, resource_version) = identity(&secret.metadata);
+    let content = leaf_certificate(secret, |name| name != common_name, &[], &[]);
+    LeafSecret { uid, resource_version, content }
 }
 
 fn leaf_certificate(
     secret: &Secret,
-    leaf: Leaf,
+    misnamed: impl Fn(&str) -> bool,
     names: &[String],
     signers: &[Parsed],
 ) -> Result<LeafCertificate, String> {
@@ -110,7 +118,7 @@ fn leaf_certificate(
         validity: own.validity,
         signed_by: signed_by.map(|known| known.fingerprint.clone()),
         lacks: names.iter().filter(|name| !own.names.contains(name)).cloned().collect(),
-        misnamed: is_misnamed(&own.common_name, leaf).then(|| own.common_name.clone()),
+        misnamed: misnamed(&own.common_name).then(|| own.common_name.clone()),
         trust: rotation::trust_of(secret),
         trusted: trusted.into_iter().map(|known| known.fingerprint).collect(),
     })

@@ -256,6 +256,28 @@ steps! {
         /// Create the EtcdBackup of the data that a restore in place gives up.
         X4,
     }
+    "auth", None => {
+        /// Take the finalizer off an EtcdUser.
+        F0,
+        /// An EtcdUser gets its finalizer.
+        F1,
+        /// Record in its status what is to be done, before it is, or what came of it.
+        F2,
+        /// Add its role.
+        F3,
+        /// Grant its role a permission, or take one from it.
+        F4,
+        /// Add its user.
+        F5,
+        /// Grant its user a role, or take one from it.
+        F6,
+        /// Write its Secret, or delete it.
+        F7,
+        /// Delete its user.
+        F8,
+        /// Delete its role.
+        F9,
+    }
 }
 
 /// The deadline for a learner to run before it is rolled back (G5).

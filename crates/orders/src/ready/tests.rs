@@ -3,14 +3,19 @@
 use std::fs;
 use std::path::Path;
 
+use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::serde::Serialize;
 use quorate_api::backup::{BackupPhase, EtcdBackupStatus};
-use quorate_api::{EtcdCluster, crd};
+use quorate_api::{EtcdCluster, EtcdUser, crd, keys};
+use quorate_manifests::user::{NoSigner, Own, Presence};
+use quorate_model::Uid;
+use quorate_model::certificate::Validity;
+use quorate_model::snapshot::{LeafCertificate, LeafSecret};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::backup::{self, state};
-use crate::{restore, schedule};
+use crate::{restore, schedule, user};
 
 const NOW: Instant = Instant(1_800_000_000_000);
 const SHA256: &str = "5555555555555555555555555555555555555555555555555555555555555555";
@@ -222,7 +227,74 @@ fn restores() -> Vec<Case> {
 }
 
 fn cases() -> Vec<Case> {
-    backups().into_iter().chain(schedules()).chain(restores()).collect()
+    backups().into_iter().chain(schedules()).chain(restores()).chain(users()).collect()
+}
+
+fn users() -> Vec<Case> {
+    let new = object(
+        "EtcdUser",
+        json!({"cluster": "demo", "permissions": [{"prefix": "/a/", "access": "Read"}]}),
+        unseen("EtcdUser"),
+    );
+    let cluster: EtcdCluster = serde_json::from_value(object(
+        "EtcdCluster",
+        json!({"size": 3, "version": "3.6.16"}),
+        json!({"clusterID": "8e9e05c52164694d"}),
+    ))
+    .unwrap();
+    let parsed: EtcdUser = serde_json::from_value(new.clone()).unwrap();
+    let role = user::role_name(&parsed);
+    let state = |enabled, roles: Option<&[&str]>| {
+        let own_role = user::permissions::desired(&parsed.spec.permissions);
+        user::Etcd::Answered(user::AuthState {
+            cluster_id: "8e9e05c52164694d".to_owned(),
+            enabled,
+            roles: roles.map(|roles| roles.iter().map(|role| (*role).to_owned()).collect()),
+            own_role: Some(own_role),
+            ..user::AuthState::default()
+        })
+    };
+    let secret = Secret::default();
+    let of = |etcd: &user::Etcd, exists: bool| {
+        let mut held = parsed.clone();
+        held.metadata.finalizers = Some(vec![keys::USER_FINALIZER.to_owned()]);
+        let validity = Validity { not_before: Instant(0), not_after: Instant(NOW.0 + 1) };
+        let leaf = LeafCertificate {
+            validity,
+            signed_by: None,
+            trusted: Vec::new(),
+            lacks: Vec::new(),
+            trust: 0,
+            misnamed: None,
+        };
+        let leaf = LeafSecret { uid: Uid::new("s"), resource_version: "1".to_owned(), content: Ok(leaf) };
+        let own = Own { secret: &secret, leaf, matches: true, must_be_made_again: false, is_going: false };
+        let decision = user::decide(&user::Seen {
+            user: &held,
+            cluster: Some(&cluster),
+            etcd,
+            secret: &if exists { Presence::Own(own) } else { Presence::Absent },
+            key_fits: true,
+            signer: Err(&NoSigner::NotYet("its client certificate does not exist".to_owned())),
+            allowed: None,
+            now: NOW,
+            clock_differs: None,
+        });
+        with(new.clone(), &decision.status)
+    };
+    let no_answer = user::Etcd::NoAnswer("demo-0: connection refused".to_owned());
+    vec![
+        ("etcduser-unseen", new.clone(), ["Unknown", "Pending", ""]),
+        ("etcduser-ready", of(&state(true, Some(&[&role])), true), ["True", "UserReady", "False"]),
+        (
+            "etcduser-auth-disabled",
+            of(&state(false, Some(&[&role])), true),
+            ["True", "AuthDisabled", "False"],
+        ),
+        ("etcduser-being-made", of(&state(true, None), false), ["False", "UserPending", "False"]),
+        ("etcduser-no-quorum", of(&no_answer, true), ["False", "ClusterNotServing", "False"]),
+        ("etcduser-name-taken", of(&state(true, Some(&["root"])), false), ["False", "NameTaken", "True"]),
+    ]
 }
 
 #[test]

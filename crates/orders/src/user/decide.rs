@@ -1,0 +1,353 @@
+//! What is next: a pure function of the EtcdUser, its EtcdCluster, its Secret, and what etcd has.
+
+use std::collections::BTreeMap;
+
+use kube_core::ResourceExt as _;
+use quorate_api::user::{EtcdUserStatus, ROLE_PREFIX, UserAccess, UserDeletionPolicy};
+use quorate_api::{EtcdCluster, EtcdUser, Explanation, Reason, keys};
+use quorate_manifests::user::{NoSigner, Presence, Signer};
+use quorate_model::{ClockDifference, Fingerprint, Instant};
+
+use super::gate::{self, Own};
+use super::permissions::{Permissions, Range, desired};
+use super::report::{self, hash};
+
+/// What is observed for an EtcdUser.
+pub struct Seen<'a> {
+    /// The user.
+    pub user: &'a EtcdUser,
+    /// The EtcdCluster that it names, if it exists.
+    pub cluster: Option<&'a EtcdCluster>,
+    /// What etcd has.
+    pub etcd: &'a Etcd,
+    /// Its Secret.
+    pub secret: &'a Presence<'a>,
+    /// The key in its Secret is that of the certificate beside it.
+    pub key_fits: bool,
+    /// What signs for clients of the EtcdCluster now.
+    pub signer: Result<&'a Signer, &'a NoSigner>,
+    /// What EtcdUsers may be given: keys that begin so. `None`: all keys.
+    pub allowed: Option<&'a [String]>,
+    /// The time.
+    pub now: Instant,
+    /// R23: how far the operator's clock is from that of the API server.
+    pub clock_differs: Option<ClockDifference>,
+}
+
+/// What is known of etcd's auth.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Etcd {
+    /// It is not needed, or cannot be asked: [`asks_etcd`].
+    NotAsked,
+    /// No member answered. Why not.
+    NoAnswer(String),
+    /// It refuses the operator, which has no right there. Its words.
+    Refused(String),
+    /// It answered.
+    Answered(AuthState),
+}
+
+/// What etcd has of a user.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuthState {
+    /// The ID of the etcd cluster, as status has it.
+    pub cluster_id: String,
+    /// Whether auth is enabled.
+    pub enabled: bool,
+    /// The roles of the user; `None`: there is none of this name.
+    pub roles: Option<Vec<String>>,
+    /// What the role of this EtcdUser allows; `None`: it does not exist.
+    pub own_role: Option<Permissions>,
+    /// The same of the roles that its spec names.
+    pub named: BTreeMap<String, Option<Permissions>>,
+}
+
+/// What is next.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// The status as it is to be. It is written before anything is done.
+    pub status: EtcdUserStatus,
+    /// What is reported as an event: whether it is a warning, and what.
+    pub event: Option<(bool, Explanation)>,
+    /// What is done then, in this order.
+    pub acts: Vec<Act>,
+    /// What it waits for comes by itself.
+    pub waits: bool,
+}
+
+/// An act.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// F1: the EtcdUser gets its finalizer.
+    AddFinalizer,
+    /// F3: the role of this EtcdUser is added.
+    AddRole,
+    /// F4: its role allows this, whatever it allowed of this range before.
+    Grant(Range, UserAccess),
+    /// F4: its role allows nothing of this range any more.
+    Revoke(Range),
+    /// F5: the user is added.
+    AddUser,
+    /// F6: the user gets a role.
+    GrantRole(String),
+    /// F6: a role is taken from it.
+    RevokeRole(String),
+    /// F7: its Secret gets a certificate and all else, or what is not as it should be in it.
+    WriteSecret,
+    /// F7: its Secret is deleted.
+    RemoveSecret,
+    /// F8: the user is deleted.
+    DeleteUser,
+    /// F9: its role is deleted.
+    DeleteRole,
+    /// F0: the EtcdUser may go.
+    RemoveFinalizer,
+}
+
+/// The name of the role of an EtcdUser. It has the uid, so that of an earlier EtcdUser of the same name is another one.
+pub fn role_name(user: &EtcdUser) -> String {
+    let uid: String =
+        user.metadata.uid.iter().flat_map(|uid| uid.chars()).filter(|char| *char != '-').collect();
+    format!("{ROLE_PREFIX}{}:{}", uid.get(..8).unwrap_or(&uid), user.name_any())
+}
+
+/// Whether etcd has to be asked to decide: it is there to be asked, and anything depends on it.
+pub fn asks_etcd(user: &EtcdUser, cluster: Option<&EtcdCluster>) -> bool {
+    let Some(cluster) = cluster else { return false };
+    if cluster.metadata.deletion_timestamp.is_some() || cluster_id(cluster).is_none() {
+        return false;
+    }
+    if user.metadata.deletion_timestamp.is_some() {
+        return has_finalizer(user) && user.spec.deletion_policy == UserDeletionPolicy::Revoke;
+    }
+    !report::is_without_tls(cluster)
+}
+
+/// What is next.
+pub fn decide(seen: &Seen<'_>) -> Decision {
+    if seen.user.metadata.deletion_timestamp.is_some() { leave(seen) } else { live(seen) }
+}
+
+fn live(seen: &Seen<'_>) -> Decision {
+    let mut status = seen.user.status.clone().unwrap_or_default();
+    let own_role = role_name(seen.user);
+    let name = seen.user.name_any();
+    let state = match reached(seen) {
+        Ok(state) => state,
+        Err((stalls, why)) => return report::unchanged(seen, status, stalls, why),
+    };
+    if state.roles.is_none() {
+        status.claimed_in = Some(state.cluster_id.clone());
+    }
+    let own = own(&status, &name, &own_role, state);
+    if state.roles.is_some() && !own.has_user(state) {
+        // What it was before is not what it is now: no certificate of this name stays.
+        (status.claimed_in, status.username, status.permissions_hash) = (None, None, None);
+        let acts = match seen.secret {
+            Presence::Own(_) => vec![Act::RemoveSecret],
+            Presence::Absent | Presence::Foreign => Vec::new(),
+        };
+        (status.secret_name, status.binding) = (None, None);
+        return report::stalled(seen, status, report::name_taken(seen, state), acts);
+    }
+    let (wanted, refused) = within(seen, state);
+    let mut acts = Vec::new();
+    if !has_finalizer(seen.user) {
+        acts.push(Act::AddFinalizer);
+    }
+    acts.extend(role_acts(state, &wanted));
+    acts.extend(user_acts(state, seen, &own_role));
+    let in_etcd = acts.iter().all(|act| *act == Act::AddFinalizer);
+    acts.retain(|act| gate::permits(own, state, act).is_ok());
+    if in_etcd {
+        status.username = Some(name.clone());
+        status.permissions_hash = Some(hash(&wanted));
+    }
+    // A certificate is made once there is a user that it is of.
+    let secret = if in_etcd { secret_acts(seen, own, state) } else { Ok(Vec::new()) };
+    report::of_live(seen, status, state, (in_etcd, acts), secret, &refused)
+}
+
+/// What etcd has, or why it is not known, and whether a person must act.
+fn reached<'a>(seen: &Seen<'a>) -> Result<&'a AuthState, (bool, Explanation)> {
+    let Some(cluster) = seen.cluster else { return Err((false, report::no_cluster(seen))) };
+    if cluster.metadata.deletion_timestamp.is_some() {
+        return Err((false, report::cluster_goes(seen)));
+    }
+    if report::is_without_tls(cluster) {
+        return Err((true, report::without_tls(seen)));
+    }
+    let Some(id) = cluster_id(cluster) else {
+        return Err((false, report::not_serving(seen, "it has no cluster ID yet")));
+    };
+    match seen.etcd {
+        Etcd::Answered(state) if state.cluster_id == id => Ok(state),
+        Etcd::Answered(_) => {
+            Err((false, report::not_serving(seen, "its members answer with another cluster ID")))
+        }
+        Etcd::NotAsked => Err((false, report::not_serving(seen, "it was not asked yet"))),
+        Etcd::NoAnswer(why) => Err((false, report::not_serving(seen, why))),
+        Etcd::Refused(why) => Err((true, report::refused(seen, why))),
+    }
+}
+
+fn own<'a>(status: &EtcdUserStatus, user: &'a str, role: &'a str, state: &AuthState) -> Own<'a> {
+    Own { user, role, claimed: status.claimed_in.as_ref() == Some(&state.cluster_id) }
+}
+
+/// What its role is to allow, and what the EtcdCluster does not admit.
+fn within(seen: &Seen<'_>, state: &AuthState) -> (Permissions, Vec<String>) {
+    let mut wanted = desired(&seen.user.spec.permissions);
+    let Some(allowed) = seen.allowed else { return (wanted, Vec::new()) };
+    let mut refused: Vec<String> = Vec::new();
+    wanted.retain(|range, _| {
+        let is_within = range.is_within(allowed);
+        if !is_within {
+            refused.push(range.describe());
+        }
+        is_within
+    });
+    for (role, permissions) in &state.named {
+        if !is_admitted(permissions.as_ref(), seen.allowed) {
+            refused.push(format!("role {role}"));
+        }
+    }
+    (wanted, refused)
+}
+
+/// Whether all that a role allows is within what may be given.
+fn is_admitted(permissions: Option<&Permissions>, allowed: Option<&[String]>) -> bool {
+    let Some(allowed) = allowed else { return true };
+    permissions.iter().flat_map(|permissions| permissions.keys()).all(|range| range.is_within(allowed))
+}
+
+/// F3, F4.
+fn role_acts(state: &AuthState, wanted: &Permissions) -> Vec<Act> {
+    let mut acts = Vec::new();
+    if state.own_role.is_none() {
+        acts.push(Act::AddRole);
+    }
+    let has = state.own_role.clone().unwrap_or_default();
+    // What is taken away goes first.
+    acts.extend(has.keys().filter(|range| !wanted.contains_key(*range)).cloned().map(Act::Revoke));
+    let lacking = wanted.iter().filter(|(range, access)| has.get(*range) != Some(*access));
+    acts.extend(lacking.map(|(range, access)| Act::Grant(range.clone(), *access)));
+    acts
+}
+
+/// F5, F6.
+fn user_acts(state: &AuthState, seen: &Seen<'_>, own_role: &str) -> Vec<Act> {
+    let mut acts = Vec::new();
+    if state.roles.is_none() {
+        acts.push(Act::AddUser);
+    }
+    let has = state.roles.clone().unwrap_or_default();
+    let admitted = |role: &String| {
+        let found = state.named.get(role).and_then(Option::as_ref);
+        found.is_some() && is_admitted(found, seen.allowed)
+    };
+    let named = seen.user.spec.roles.iter().filter(|role| admitted(role)).cloned();
+    let mut wanted: Vec<String> = std::iter::once(own_role.to_owned()).chain(named).collect();
+    wanted.dedup();
+    acts.extend(has.iter().filter(|role| !wanted.contains(role)).cloned().map(Act::RevokeRole));
+    acts.extend(wanted.into_iter().filter(|role| !has.contains(role)).map(Act::GrantRole));
+    acts
+}
+
+/// F7, or why the Secret cannot be as it should.
+fn secret_acts(seen: &Seen<'_>, own: Own<'_>, state: &AuthState) -> Result<Vec<Act>, (bool, Explanation)> {
+    let present = match seen.secret {
+        Presence::Foreign => return Err((true, report::foreign_secret(seen))),
+        Presence::Absent => None,
+        Presence::Own(present) if present.is_going => return Ok(Vec::new()),
+        Presence::Own(present) if present.must_be_made_again => return Ok(vec![Act::RemoveSecret]),
+        Presence::Own(present) => Some(present),
+    };
+    let is_usable = present.is_some_and(|present| {
+        seen.key_fits && present.leaf.content.as_ref().is_ok_and(|leaf| !leaf.validity.has_ended(seen.now))
+    });
+    let signer = match seen.signer {
+        Ok(signer) => signer,
+        // What is there goes on, and is judged when there is something to judge it by.
+        Err(_) if is_usable => return Ok(Vec::new()),
+        Err(why) => return Err(report::no_signer(seen, why)),
+    };
+    let is_due =
+        present.is_none_or(|present| !seen.key_fits || present.leaf.is_due(&signer.authority, seen.now));
+    if !is_due {
+        let matches = present.is_some_and(|present| present.matches);
+        return Ok(if matches { Vec::new() } else { vec![Act::WriteSecret] });
+    }
+    let recorded = seen.cluster.and_then(recorded_authority);
+    match gate::may_sign(own, state, (recorded.as_ref(), &signer.authority.fingerprint), seen.clock_differs) {
+        Ok(()) => Ok(vec![Act::WriteSecret]),
+        Err(_) if is_usable => Ok(Vec::new()),
+        Err(why) => Err(report::not_signed(seen, why)),
+    }
+}
+
+fn recorded_authority(cluster: &EtcdCluster) -> Option<Fingerprint> {
+    let certificates = cluster.status.as_ref()?.certificates.as_ref()?;
+    certificates.authority.clone().map(Fingerprint::new)
+}
+
+/// The EtcdUser is being deleted.
+fn leave(seen: &Seen<'_>) -> Decision {
+    let status = seen.user.status.clone().unwrap_or_default();
+    let done = |status, acts| Decision { status, event: None, acts, waits: false };
+    if !has_finalizer(seen.user) {
+        // What others hold it for is their affair.
+        return done(status, Vec::new());
+    }
+    let going = seen.cluster.is_none_or(|cluster| cluster.metadata.deletion_timestamp.is_some());
+    let is_nothing = status.claimed_in.is_none() && status.username.is_none();
+    if going
+        || seen.user.spec.deletion_policy == UserDeletionPolicy::Retain
+        || is_nothing && seen.cluster.and_then(cluster_id).is_none()
+    {
+        return done(status, vec![Act::RemoveFinalizer]);
+    }
+    let id = seen.cluster.and_then(cluster_id);
+    let state = match seen.etcd {
+        Etcd::Answered(state) if Some(&state.cluster_id) == id.as_ref() => state,
+        Etcd::Answered(_) | Etcd::NotAsked => {
+            return report::not_gone(seen, status, "its members do not answer with its cluster ID");
+        }
+        Etcd::NoAnswer(why) | Etcd::Refused(why) => return report::not_gone(seen, status, why),
+    };
+    let (name, role) = (seen.user.name_any(), role_name(seen.user));
+    let own = own(&status, &name, &role, state);
+    let mut acts = Vec::new();
+    if own.has_user(state) {
+        acts.push(Act::DeleteUser);
+    }
+    if state.own_role.is_some() {
+        acts.push(Act::DeleteRole);
+    }
+    acts.retain(|act| gate::permits(own, state, act).is_ok());
+    if acts.is_empty() {
+        acts.push(Act::RemoveFinalizer);
+        return done(status, acts);
+    }
+    report::going(seen, status, acts)
+}
+
+fn has_finalizer(user: &EtcdUser) -> bool {
+    user.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == keys::USER_FINALIZER)
+}
+
+/// The ID that status of the EtcdCluster records.
+pub(super) fn cluster_id(cluster: &EtcdCluster) -> Option<String> {
+    cluster.status.as_ref()?.cluster_id.clone()
+}
+
+/// For a role of the spec that etcd does not have.
+pub(super) fn missing_roles(seen: &Seen<'_>, state: &AuthState) -> Vec<String> {
+    let is_missing = |role: &&String| state.named.get(*role).is_none_or(Option::is_none);
+    seen.user.spec.roles.iter().filter(is_missing).cloned().collect()
+}
+
+/// Explains with a reason.
+pub(super) fn explain(reason: Reason, text: impl Into<String>) -> Explanation {
+    Explanation::new(reason, text)
+}

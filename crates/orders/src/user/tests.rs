@@ -1,0 +1,567 @@
+//! The user of an EtcdUser in an etcd that is a table: what is decided is carried out act by act, and the operator may die after each.
+
+use std::collections::BTreeMap;
+
+use quorate_api::user::UserAccess::{Read, ReadWrite, Write};
+use quorate_api::user::{EtcdUserStatus, UserAccess, UserPermission};
+use quorate_api::{EtcdCluster, EtcdUser, Reason, keys};
+use quorate_manifests::user::{NoSigner, Presence};
+use quorate_model::{ClockDifference, Fingerprint, Instant};
+use serde_json::{Value, json};
+
+use super::gate::{Own, Unsafe, may_sign, permits};
+use super::permissions::{Permissions, Range, desired};
+use super::*;
+
+const NOW: Instant = Instant(1_800_000_000_000);
+const ID: &str = "8e9e05c52164694d";
+const OWN_ROLE: &str = "quorate:01234567:billing";
+
+/// etcd's auth, and what Kubernetes has of the EtcdUser.
+#[derive(Clone, Debug)]
+struct World {
+    users: BTreeMap<String, Vec<String>>,
+    roles: BTreeMap<String, Permissions>,
+    enabled: bool,
+    id: &'static str,
+    user: Value,
+    /// The EtcdUser is gone.
+    gone: bool,
+    allowed: Option<Vec<String>>,
+    cluster: Option<Value>,
+    answers: bool,
+    /// What was carried out.
+    done: Vec<Act>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            users: BTreeMap::new(),
+            roles: BTreeMap::new(),
+            enabled: true,
+            id: ID,
+            user: json!({
+                "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdUser",
+                "metadata": {"name": "billing", "namespace": "default", "uid": "01234567-89ab-cdef-0123-456789abcdef", "generation": 1},
+                "spec": {"cluster": "demo", "permissions": [
+                    {"prefix": "/billing/", "access": "ReadWrite"}, {"key": "/flags/billing", "access": "Read"},
+                ]},
+            }),
+            gone: false,
+            allowed: None,
+            cluster: Some(json!({
+                "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster",
+                "metadata": {"name": "demo", "namespace": "default", "uid": "c1"},
+                "spec": {"size": 3, "version": "3.6.16"}, "status": {"clusterID": ID},
+            })),
+            answers: true,
+            done: Vec::new(),
+        }
+    }
+
+    fn settled() -> Self {
+        let mut world = Self::new();
+        world.settle();
+        world.done.clear();
+        world
+    }
+
+    fn decision(&self) -> Decision {
+        let user: EtcdUser = serde_json::from_value(self.user.clone()).unwrap();
+        let cluster: Option<EtcdCluster> =
+            self.cluster.clone().map(|cluster| serde_json::from_value(cluster).unwrap());
+        let named = user.spec.roles.iter().map(|role| (role.clone(), self.roles.get(role).cloned()));
+        let etcd = if !asks_etcd(&user, cluster.as_ref()) {
+            Etcd::NotAsked
+        } else if self.answers {
+            Etcd::Answered(AuthState {
+                cluster_id: self.id.to_owned(),
+                enabled: self.enabled,
+                roles: self.users.get("billing").cloned(),
+                own_role: self.roles.get(&role_name(&user)).cloned(),
+                named: named.collect(),
+            })
+        } else {
+            Etcd::NoAnswer("no member answers".to_owned())
+        };
+        decide(&Seen {
+            user: &user,
+            cluster: cluster.as_ref(),
+            etcd: &etcd,
+            secret: &Presence::Absent,
+            key_fits: true,
+            signer: Err(&NoSigner::NotYet("not in these tests".to_owned())),
+            allowed: self.allowed.as_deref(),
+            now: NOW,
+            clock_differs: None,
+        })
+    }
+
+    /// One pass, which ends after so many writes. Returns whether there was anything to do.
+    fn pass(&mut self, writes: usize) -> bool {
+        let decision = self.decision();
+        let status = json!(decision.status);
+        let has_changed = self.user["status"] != status && decision.status != EtcdUserStatus::default();
+        let mut left = writes;
+        if has_changed {
+            if left == 0 {
+                return true;
+            }
+            self.user["status"] = status;
+            left -= 1;
+        }
+        let acts = decision.acts;
+        for act in acts.iter().take(left) {
+            self.carry_out(act);
+        }
+        has_changed || !acts.is_empty()
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..20 {
+            if self.gone || !self.pass(usize::MAX) {
+                return;
+            }
+        }
+        panic!("it does not settle: {self:?}");
+    }
+
+    /// As etcd and Kubernetes do it, with their refusals.
+    fn carry_out(&mut self, act: &Act) {
+        self.done.push(act.clone());
+        let role = OWN_ROLE.to_owned();
+        match act {
+            Act::AddFinalizer => self.user["metadata"]["finalizers"] = json!([keys::USER_FINALIZER]),
+            Act::RemoveFinalizer => self.gone = true,
+            Act::AddRole => assert!(self.roles.insert(role, Permissions::new()).is_none(), "it exists"),
+            Act::Grant(range, access) => {
+                self.roles.get_mut(&role).expect("the role exists").insert(range.clone(), *access);
+            }
+            Act::Revoke(range) => {
+                self.roles.get_mut(&role).expect("the role exists").remove(range).expect("it is granted");
+            }
+            Act::AddUser => {
+                assert!(self.users.insert("billing".to_owned(), Vec::new()).is_none(), "it exists");
+            }
+            Act::GrantRole(role) => {
+                assert!(self.roles.contains_key(role), "no role {role}");
+                self.users.get_mut("billing").expect("the user exists").push(role.clone());
+            }
+            Act::RevokeRole(role) => {
+                self.users.get_mut("billing").expect("the user exists").retain(|has| has != role);
+            }
+            Act::DeleteUser => drop(self.users.remove("billing").expect("the user exists")),
+            Act::DeleteRole => {
+                self.roles.remove(&role).expect("the role exists");
+                self.users.values_mut().for_each(|roles| roles.retain(|has| *has != role));
+            }
+            Act::WriteSecret | Act::RemoveSecret => {}
+        }
+    }
+
+    fn is_as_desired(&self) -> bool {
+        self.users.get("billing").is_some_and(|roles| roles == &[OWN_ROLE])
+            && self.roles.get(OWN_ROLE) == Some(&both())
+    }
+
+    fn ready(&self) -> (String, String, String) {
+        let conditions = self.user["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let of =
+            |type_: &str| conditions.iter().find(|one| one["type"] == type_).cloned().unwrap_or_default();
+        let (ready, stalled) = (of("Ready"), of("Stalled"));
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        (text(&ready["reason"]), text(&stalled["status"]), text(&ready["message"]))
+    }
+
+    fn edit(&mut self, change: impl FnOnce(&mut Value)) {
+        change(&mut self.user);
+        let generation = self.user["metadata"]["generation"].as_i64().unwrap();
+        self.user["metadata"]["generation"] = json!(generation + 1);
+    }
+
+    fn delete(&mut self) {
+        self.user["metadata"]["deletionTimestamp"] = json!("2027-01-15T09:00:00Z");
+    }
+}
+
+fn both() -> Permissions {
+    [(Range::prefix(b"/billing/"), ReadWrite), (Range::key("/flags/billing"), Read)].into()
+}
+
+#[track_caller]
+fn assert_reason(world: &World, reason: Reason, stalled: &str, says: &str) {
+    let (found, is_stalled, message) = world.ready();
+    assert_eq!((found.as_str(), is_stalled.as_str()), (reason.as_str(), stalled), "{message}");
+    assert!(message.contains(says), "{message}");
+}
+
+#[test]
+fn a_user_is_made_with_exactly_what_its_spec_says_and_then_nothing_is_done() {
+    let mut world = World::new();
+    world.settle();
+    assert!(world.is_as_desired(), "{world:?}");
+    let kinds: Vec<Act> = world.done.clone();
+    assert_eq!(kinds.first(), Some(&Act::AddFinalizer), "before anything is in etcd");
+    let place = |act: &Act| kinds.iter().position(|done| done == act).unwrap();
+    assert!(
+        place(&Act::AddRole) < place(&Act::AddUser),
+        "a user without its role could not be told from others"
+    );
+    assert_eq!(world.user["status"]["claimedIn"], ID);
+    assert_eq!(world.user["status"]["username"], "billing");
+    assert!(!world.pass(usize::MAX), "nothing is written when nothing has changed");
+}
+
+#[test]
+fn wherever_the_operator_dies_the_next_one_ends_at_the_same_and_touches_nothing_else() {
+    let mut stranger = World::new();
+    stranger.users.insert("other".to_owned(), vec!["others".to_owned()]);
+    stranger.roles.insert("others".to_owned(), [(Range::key("x"), Write)].into());
+    for first in 0..10 {
+        for second in 0..10 {
+            let mut world = stranger.clone();
+            world.pass(first);
+            world.pass(second);
+            world.settle();
+            assert!(world.is_as_desired(), "{first}, {second}: {world:?}");
+            assert_eq!(world.users["other"], ["others"]);
+            // And when it goes.
+            world.delete();
+            world.pass(first);
+            if !world.gone {
+                world.pass(second);
+            }
+            world.settle();
+            assert!(world.gone, "{first}, {second}");
+            assert_eq!(world.users.len() + world.roles.len(), 2, "only those of others are left: {world:?}");
+        }
+    }
+}
+
+#[test]
+fn a_user_of_somebody_else_is_left_alone_and_gets_no_certificate() {
+    let mut world = World::new();
+    world.users.insert("billing".to_owned(), vec!["root".to_owned()]);
+    world.settle();
+    assert_reason(&world, Reason::NameTaken, "True", "did not make");
+    assert_eq!((world.done.len(), &*world.users["billing"]), (0, &["root".to_owned()][..]));
+    world.delete();
+    world.settle();
+    assert!(
+        world.users.contains_key("billing") && world.done.is_empty(),
+        "it has no finalizer, so it goes by itself"
+    );
+
+    // Not even when it was recorded in an etcd that has been replaced, as by a restore in place.
+    let mut world = World::settled();
+    (world.users, world.roles, world.id) = (BTreeMap::new(), BTreeMap::new(), "1");
+    world.cluster.as_mut().unwrap()["status"]["clusterID"] = json!("1");
+    world.users.insert("billing".to_owned(), Vec::new());
+    world.settle();
+    assert_reason(&world, Reason::NameTaken, "True", "etcdctl user delete billing");
+    assert_eq!(world.user["status"].get("username"), None);
+    world.users.clear();
+    world.settle();
+    assert!(world.is_as_desired(), "the name is free");
+}
+
+#[test]
+fn the_user_of_an_earlier_etcd_user_of_this_name_is_not_taken_over() {
+    let mut world = World::new();
+    let earlier = "quorate:fedcba98:billing".to_owned();
+    world.users.insert("billing".to_owned(), vec![earlier.clone()]);
+    world.roles.insert(earlier.clone(), [(Range::prefix(b""), ReadWrite)].into());
+    world.settle();
+    assert_reason(&world, Reason::NameTaken, "True", "etcdctl role delete quorate:fedcba98:billing");
+    assert_eq!((world.users["billing"].clone(), world.done.len()), (vec![earlier], 0));
+}
+
+#[test]
+fn a_restored_snapshot_brings_an_older_user_which_is_put_right_or_none_which_is_made() {
+    for has_user in [true, false] {
+        let mut world = World::settled();
+        world.id = "2";
+        world.cluster.as_mut().unwrap()["status"]["clusterID"] = json!("2");
+        world.roles.insert(OWN_ROLE.to_owned(), [(Range::prefix(b"/old/"), ReadWrite)].into());
+        if !has_user {
+            (world.users, world.roles) = (BTreeMap::new(), BTreeMap::new());
+        }
+        world.settle();
+        assert!(world.is_as_desired(), "{world:?}");
+    }
+}
+
+#[test]
+fn drift_is_put_right() {
+    type Drift = fn(&mut World);
+    let table: [(&str, Drift); 6] = [
+        ("more", |world| {
+            world.roles.get_mut(OWN_ROLE).unwrap().insert(Range::prefix(b""), Read);
+        }),
+        ("less", |world| drop(world.roles.get_mut(OWN_ROLE).unwrap().pop_first())),
+        ("another access", |world| {
+            world.roles.get_mut(OWN_ROLE).unwrap().insert(Range::key("/flags/billing"), ReadWrite);
+        }),
+        ("no role", |world| {
+            world.roles.remove(OWN_ROLE);
+            world.users.get_mut("billing").unwrap().clear();
+        }),
+        ("root by hand", |world| world.users.get_mut("billing").unwrap().push("root".to_owned())),
+        ("no user", |world| world.users.clear()),
+    ];
+    for (what, drift) in table {
+        let mut world = World::settled();
+        drift(&mut world);
+        world.settle();
+        assert!(world.is_as_desired(), "{what}: {world:?}");
+        assert!(world.done.len() <= 4, "{what}: no more than is needed: {:?}", world.done);
+    }
+}
+
+#[test]
+fn an_access_that_changes_is_one_grant_and_a_prefix_that_goes_is_revoked_first() {
+    let mut world = World::settled();
+    world.edit(|user| {
+        user["spec"]["permissions"] = json!([
+            {"prefix": "/new/", "access": "Read"}, {"key": "/flags/billing", "access": "Write"},
+        ]);
+    });
+    world.settle();
+    let flags = Act::Grant(Range::key("/flags/billing"), Write);
+    let new = Act::Grant(Range::prefix(b"/new/"), Read);
+    assert_eq!(world.done, [Act::Revoke(Range::prefix(b"/billing/")), flags, new]);
+}
+
+#[test]
+fn what_allowed_prefixes_do_not_have_is_refused_and_taken_away_and_the_rest_stays() {
+    let mut world = World::settled();
+    let hash = world.user["status"]["permissionsHash"].clone();
+    world.allowed = Some(vec!["/billing/".to_owned()]);
+    world.settle();
+    assert_reason(&world, Reason::PermissionNotAllowed, "True", "key /flags/billing");
+    assert_eq!(world.done, [Act::Revoke(Range::key("/flags/billing"))]);
+    assert_ne!(world.user["status"]["permissionsHash"], hash);
+    world.allowed = Some(Vec::new());
+    world.settle();
+    assert_reason(&world, Reason::PermissionNotAllowed, "True", "has nothing");
+    assert!(world.roles[OWN_ROLE].is_empty());
+    world.allowed = Some(vec![String::new()]);
+    world.settle();
+    assert!(world.is_as_desired(), "the empty prefix is that of all keys");
+}
+
+#[test]
+fn a_role_made_by_hand_is_granted_where_it_exists_and_allows_nothing_beyond_the_bound() {
+    let mut world = World::settled();
+    world.edit(|user| user["spec"]["roles"] = json!(["reader"]));
+    world.settle();
+    assert_reason(&world, Reason::RoleNotFound, "True", "etcd has no role reader");
+    world.roles.insert("reader".to_owned(), [(Range::prefix(b"/shared/"), Read)].into());
+    world.settle();
+    assert_eq!(world.users["billing"], [OWN_ROLE, "reader"]);
+    world.allowed = Some(vec!["/billing/".to_owned(), "/flags/".to_owned()]);
+    world.settle();
+    assert_reason(&world, Reason::PermissionNotAllowed, "True", "role reader");
+    assert_eq!(world.users["billing"], [OWN_ROLE], "and it is taken away");
+    world.edit(|user| user["spec"]["roles"] = json!([]));
+    world.settle();
+    assert!(world.is_as_desired() && world.roles.contains_key("reader"), "the role of others stays");
+}
+
+#[test]
+fn a_deleted_user_goes_with_its_role_and_stays_with_retain_and_waits_for_a_quorum() {
+    let mut world = World::settled();
+    world.answers = false;
+    world.delete();
+    world.settle();
+    assert!(!world.gone, "it waits");
+    assert_reason(&world, Reason::ClusterNotServing, "False", "set its spec.deletionPolicy to Retain");
+    world.answers = true;
+    world.settle();
+    assert!(world.gone && world.users.is_empty() && world.roles.is_empty());
+    assert_eq!(world.done, [Act::DeleteUser, Act::DeleteRole, Act::RemoveFinalizer]);
+
+    let mut retained = World::settled();
+    retained.answers = false;
+    retained.edit(|user| user["spec"]["deletionPolicy"] = json!("Retain"));
+    retained.delete();
+    retained.settle();
+    assert!(retained.gone && retained.is_as_desired(), "also without a quorum");
+}
+
+#[test]
+fn with_its_cluster_gone_or_going_it_goes_at_once() {
+    for going in [true, false] {
+        let mut world = World::settled();
+        world.answers = false;
+        if going {
+            world.cluster.as_mut().unwrap()["metadata"]["deletionTimestamp"] = json!("2027-01-15T09:00:00Z");
+        } else {
+            world.cluster = None;
+        }
+        world.settle();
+        assert_reason(&world, Reason::ClusterNotFound, "False", "EtcdCluster demo");
+        world.delete();
+        world.settle();
+        assert!(world.gone);
+    }
+}
+
+#[test]
+fn a_restore_in_place_of_its_cluster_is_waited_for_before_it_goes() {
+    let mut world = World::settled();
+    world.cluster.as_mut().unwrap()["status"]["clusterID"] = Value::Null;
+    world.delete();
+    world.settle();
+    assert!(!world.gone, "the snapshot may have the user");
+    world.cluster.as_mut().unwrap()["status"]["clusterID"] = json!("2");
+    world.id = "2";
+    world.settle();
+    assert!(world.gone && world.users.is_empty() && world.roles.is_empty());
+}
+
+#[test]
+fn the_finalizer_of_somebody_else_is_left_alone() {
+    let mut world = World::settled();
+    world.user["metadata"]["finalizers"] = json!(["example.com/other"]);
+    world.delete();
+    world.settle();
+    assert!(!world.gone && world.done.is_empty() && world.is_as_desired());
+}
+
+#[test]
+fn an_etcd_with_another_id_than_status_records_is_not_touched() {
+    let mut world = World::new();
+    world.id = "9";
+    world.settle();
+    assert_reason(&world, Reason::ClusterNotServing, "False", "another cluster ID");
+    assert!(world.done.is_empty());
+}
+
+#[test]
+fn a_cluster_without_tls_has_no_users() {
+    let mut world = World::new();
+    world.cluster.as_mut().unwrap()["spec"]["tls"] = json!({"provider": "disabled"});
+    world.settle();
+    assert_reason(&world, Reason::TlsDisabled, "True", "spec.tls.provider: disabled");
+    assert!(world.done.is_empty());
+}
+
+#[test]
+fn the_gate_refuses_every_change_of_what_is_not_that_of_the_user() {
+    let etcd = |roles: Option<&[&str]>| AuthState {
+        roles: roles.map(|roles| roles.iter().map(|role| (*role).to_owned()).collect()),
+        ..AuthState::default()
+    };
+    let own = Own { user: "billing", role: OWN_ROLE, claimed: false };
+    let claimed = Own { claimed: true, ..own };
+    let grant = |role: &str| Act::GrantRole(role.to_owned());
+    let (others, none, ours) = (etcd(Some(&["others"])), etcd(None), etcd(Some(&[OWN_ROLE])));
+    for act in [Act::DeleteUser, grant(OWN_ROLE), Act::RevokeRole("others".to_owned())] {
+        assert_eq!(permits(own, &others, &act), Err(Unsafe::UserNotOurs), "{act:?}");
+        assert_eq!(permits(own, &ours, &act), Ok(()), "{act:?}");
+        assert_eq!(permits(claimed, &others, &act), Ok(()), "{act:?}: a crash left it without its role");
+        for user in ["root", "quorate-client"] {
+            assert_eq!(permits(Own { user, ..claimed }, &ours, &act), Err(Unsafe::Reserved), "{act:?}");
+        }
+    }
+    assert_eq!(permits(own, &none, &Act::AddUser), Err(Unsafe::UserNotOurs), "not recorded before");
+    assert_eq!(permits(claimed, &none, &Act::AddUser), Ok(()));
+    assert_eq!(permits(claimed, &others, &Act::AddUser), Err(Unsafe::UserNotOurs), "it exists");
+    assert_eq!(permits(Own { user: "root", ..claimed }, &none, &Act::AddUser), Err(Unsafe::Reserved));
+    for role in ["root", "quorate:fedcba98:other"] {
+        assert_eq!(permits(own, &ours, &grant(role)), Err(Unsafe::RoleReserved));
+    }
+    for act in
+        [Act::AddRole, Act::DeleteRole, Act::Revoke(Range::key("x")), Act::Grant(Range::key("x"), Read)]
+    {
+        assert_eq!(permits(Own { role: "others", ..own }, &ours, &act), Err(Unsafe::RoleNotOurs), "{act:?}");
+        assert_eq!(permits(own, &ours, &act), Ok(()), "{act:?}");
+    }
+}
+
+#[test]
+fn the_gate_lets_the_recorded_authority_sign_for_a_user_of_its_own_by_a_clock_that_agrees() {
+    let (known, other) = (Fingerprint::new("aa"), Fingerprint::new("bb"));
+    let own = Own { user: "billing", role: OWN_ROLE, claimed: false };
+    let state = AuthState { roles: Some(vec![OWN_ROLE.to_owned()]), ..AuthState::default() };
+    let taken = AuthState { roles: Some(vec!["others".to_owned()]), ..AuthState::default() };
+    assert_eq!(may_sign(own, &state, (Some(&known), &known), None), Ok(()));
+    assert_eq!(may_sign(own, &state, (Some(&known), &other), None), Err(Unsafe::AnotherAuthority), "R19");
+    assert_eq!(may_sign(own, &state, (None, &other), None), Err(Unsafe::AnotherAuthority), "R19");
+    assert_eq!(may_sign(own, &taken, (Some(&known), &known), None), Err(Unsafe::UserNotOurs));
+    assert_eq!(may_sign(own, &AuthState::default(), (Some(&known), &known), None), Err(Unsafe::UserNotOurs));
+    let root = Own { user: "root", ..own };
+    assert_eq!(may_sign(root, &state, (Some(&known), &known), None), Err(Unsafe::Reserved));
+    let differs = ClockDifference::Ahead(quorate_model::Span::seconds(600));
+    assert_eq!(
+        may_sign(own, &state, (Some(&known), &known), Some(differs)),
+        Err(Unsafe::ClockDiffers(differs)),
+        "R23"
+    );
+}
+
+#[test]
+fn a_prefix_ends_where_no_key_begins_with_it_any_more() {
+    let table: [(&[u8], &[u8]); 6] = [
+        (b"/a/", b"/a0"),
+        (b"a", b"b"),
+        (b"", b"\0"),
+        (b"\xff", b"\0"),
+        (b"\xff\xff\xff", b"\0"),
+        (b"a\xff\xff", b"b"),
+    ];
+    for (prefix, end) in table {
+        assert_eq!(Range::prefix(prefix).end, end, "{prefix:?}");
+    }
+    assert_eq!(Range::prefix(b"").key, b"\0");
+}
+
+#[test]
+fn a_range_is_within_a_prefix_if_every_key_of_it_is() {
+    let allowed = ["/a/".to_owned(), "/b".to_owned()];
+    let range = |key: &[u8], end: &[u8]| Range { key: key.to_vec(), end: end.to_vec() };
+    let within = [
+        Range::prefix(b"/a/"),
+        Range::prefix(b"/a/x/"),
+        Range::key("/a/x"),
+        Range::key("/b"),
+        range(b"/a/x", b"/a/y"),
+    ];
+    let beyond = [
+        Range::prefix(b"/a"),
+        Range::prefix(b""),
+        Range::key("/a"),
+        Range::key("\0"),
+        range(b"/a/x", b"\0"),
+        range(b"/a/x", b"/a1"),
+        range(b"/a/", b"/c"),
+        range(b"/", b"/a0"),
+    ];
+    for range in within {
+        assert!(range.is_within(&allowed), "{}", range.describe());
+    }
+    for range in beyond {
+        assert!(!range.is_within(&allowed), "{}", range.describe());
+        assert!(range.is_within(&[String::new()]) && !range.is_within(&[]), "{}", range.describe());
+    }
+}
+
+#[test]
+fn what_a_spec_says_twice_is_allowed_together_and_what_says_nothing_is_nothing() {
+    let permission = |prefix: Option<&str>, key: Option<&str>, all_keys: bool, access: UserAccess| {
+        UserPermission { prefix: prefix.map(str::to_owned), key: key.map(str::to_owned), all_keys, access }
+    };
+    let found = desired(&[
+        permission(Some("/a/"), None, false, Read),
+        permission(Some("/a/"), None, false, Write),
+        permission(None, Some("/a/"), false, Read),
+        // An older definition lets them in.
+        permission(None, None, false, ReadWrite),
+        permission(Some(""), None, false, ReadWrite),
+        permission(Some("/b"), Some("/b"), false, ReadWrite),
+    ]);
+    assert_eq!(found, [(Range::prefix(b"/a/"), ReadWrite), (Range::key("/a/"), Read)].into());
+    assert_eq!(desired(&[permission(None, None, true, Read)]), [(Range::prefix(b""), Read)].into());
+}
