@@ -25,7 +25,7 @@ refused; "list" and "watch" are how it sees. */}}
   resources: [etcdbackups/status, etcdbackupschedules/status]
   verbs: [patch]
 - apiGroups: [operator.etcd.io]
-  resources: [etcdbackups/finalizers, etcdbackupschedules/finalizers, etcdrestores/finalizers]
+  resources: [etcdbackups/finalizers, etcdbackupschedules/finalizers, etcdrestores/finalizers, etcdusers/finalizers]
   verbs: [update]
 # Orders to restore in place. Only their status is written.
 - apiGroups: [operator.etcd.io]
@@ -33,6 +33,13 @@ refused; "list" and "watch" are how it sees. */}}
   verbs: [list, watch]
 - apiGroups: [operator.etcd.io]
   resources: [etcdrestores/status]
+  verbs: [patch]
+# Users of etcd. Patched for the finalizer: the user is deleted in etcd before the object is.
+- apiGroups: [operator.etcd.io]
+  resources: [etcdusers]
+  verbs: [list, watch, patch]
+- apiGroups: [operator.etcd.io]
+  resources: [etcdusers/status]
   verbs: [patch]
 # The Jobs that take backups, remove their objects, read and test them. Deleted when their answers are read. One that may have been
 # created just before a crash is read again.

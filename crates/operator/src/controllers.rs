@@ -1,17 +1,21 @@
 //! The controllers, a folder for each kind, with the same files in each.
 //!
-//! `cluster` runs EtcdClusters, `backup` EtcdBackups, `schedule` EtcdBackupSchedules, and `restore` reports EtcdRestores. `own_namespace` is the end of an operator whose own namespace is being deleted. `example` is a second kind, for tests: it shows what a controller needs.
+//! `cluster` runs EtcdClusters, `backup` EtcdBackups, `schedule` EtcdBackupSchedules, `restore` reports EtcdRestores, and `user` runs EtcdUsers. `members` and `tls` are what several of them need: connections to members, and
+//! certificates. `own_namespace` is the end of an operator whose own namespace is being deleted. `example` is a second kind, for tests: it shows what a controller needs.
 
 mod backup;
 mod cluster;
 #[cfg(test)]
 mod example;
+mod members;
 pub(crate) mod own_namespace;
 #[cfg(test)]
 mod page;
 mod refusal;
 mod restore;
 mod schedule;
+mod tls;
+mod user;
 
 use std::sync::Arc;
 
@@ -27,6 +31,7 @@ use backup::{BackupController, ReadBackup};
 use cluster::ClusterController;
 use restore::RestoreController;
 use schedule::{ReadSchedule, ScheduleController};
+use user::UserController;
 
 /// What the controllers are configured with.
 pub(crate) struct Config {
@@ -51,7 +56,7 @@ pub(crate) fn add_all(fleets: &mut Fleets, registry: &mut Registry, config: Conf
         &runtime,
         registry,
         defaults,
-        transport,
+        transport.clone(),
         max_rolling,
         schedules.clone(),
         backups.clone(),
@@ -75,8 +80,10 @@ pub(crate) fn add_all(fleets: &mut Fleets, registry: &mut Registry, config: Conf
     );
     let restores =
         RestoreController::new(&runtime, shared, backups.roots().clone(), clusters.roots().clone());
+    let users = UserController::new(&runtime, transport, &clusters);
     fleets.add(clusters);
     fleets.add(backups);
     fleets.add(schedules);
     fleets.add(restores);
+    fleets.add(users);
 }

@@ -10,13 +10,14 @@ use http::Method;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod, Secret};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use quorate_api::{EtcdBackup, EtcdCluster};
+use quorate_api::{EtcdBackup, EtcdCluster, EtcdUser};
 use quorate_operator::Options;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 const CLUSTER: &str = "operator.etcd.io/cluster-cleanup";
 const BACKUP: &str = "operator.etcd.io/backup-cleanup";
+const USER: &str = "operator.etcd.io/user-cleanup";
 
 fn lives_in(namespace: &str) -> impl Fn(&mut Options) {
     move |options| {
@@ -41,7 +42,7 @@ where
     Api::namespaced(world.client.clone(), namespace)
 }
 
-/// A cluster of one and a backup whose object goes with it, both with the operator's finalizer and one of another controller; and the Pod that the
+/// A cluster of one, a backup whose object goes with it and a user, all with the operator's finalizer and one of another controller; and the Pod that the
 /// operator runs in.
 async fn content(world: &World, namespace: &str, policy: &str) -> Result<()> {
     let mut spec = plain(1);
@@ -51,14 +52,18 @@ async fn content(world: &World, namespace: &str, policy: &str) -> Result<()> {
     let backup = json!({ "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdBackup",
         "metadata": { "name": "nightly" }, "spec": { "source": { "cluster": "demo" },
             "destination": { "s3": { "bucket": "bkt" } }, "deletionPolicy": "Delete" } });
+    // As one that was made in a cluster with certificates.
+    let user = json!({ "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdUser",
+        "metadata": { "name": "billing", "finalizers": [USER] }, "spec": { "cluster": "demo" } });
     let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "quorate" },
         "spec": { "nodeName": "n1", "containers": [{ "name": "operator", "image": "quorate" }] } });
     create::<EtcdCluster>(world, namespace, cluster).await?;
     create::<EtcdBackup>(world, namespace, backup).await?;
+    create::<EtcdUser>(world, namespace, user).await?;
     create::<Pod>(world, namespace, pod).await?;
     until("there are finalizers", async || {
         let held = finalizers(world, namespace).await?;
-        Ok(if held == [CLUSTER, BACKUP] { Ok(()) } else { Err(format!("{held:?}")) })
+        Ok(if held == [CLUSTER, BACKUP, USER] { Ok(()) } else { Err(format!("{held:?}")) })
     })
     .await
 }
@@ -73,13 +78,15 @@ where
     Ok(())
 }
 
-/// Of the cluster and of the backup.
+/// Of the cluster, of the backup and of the user.
 async fn finalizers(world: &World, namespace: &str) -> Result<Vec<String>> {
     let clusters = in_namespace::<EtcdCluster>(world, namespace).list(&ListParams::default()).await?;
     let backups = in_namespace::<EtcdBackup>(world, namespace).list(&ListParams::default()).await?;
     let of_clusters = clusters.into_iter().flat_map(|one| one.metadata.finalizers.unwrap_or_default());
     let of_backups = backups.into_iter().flat_map(|one| one.metadata.finalizers.unwrap_or_default());
-    Ok(of_clusters.chain(of_backups).collect())
+    let users = in_namespace::<EtcdUser>(world, namespace).list(&ListParams::default()).await?;
+    let of_users = users.into_iter().flat_map(|one| one.metadata.finalizers.unwrap_or_default());
+    Ok(of_clusters.chain(of_backups).chain(of_users).collect())
 }
 
 #[expect(clippy::disallowed_methods, reason = "the test is the user who deletes")]
@@ -190,7 +197,7 @@ async fn an_operator_that_ends_leaves_its_finalizers_where_its_own_namespace_sta
     delete_namespace(&world, "team").await?;
     first.stop().await?;
     for namespace in ["default", "team"] {
-        ensure!(finalizers(&world, namespace).await? == [CLUSTER, BACKUP], "{namespace}");
+        ensure!(finalizers(&world, namespace).await? == [CLUSTER, BACKUP, USER], "{namespace}");
     }
     let lease = world.api::<Lease>().get("quorate.operator.etcd.io").await?;
     ensure!(
@@ -210,7 +217,7 @@ async fn an_operator_takes_nothing_off_in_other_namespaces_than_its_own() -> Res
     delete_namespace(&world, "default").await?;
     operator.stop().await?;
     ensure!(finalizers(&world, "default").await?.is_empty());
-    ensure!(finalizers(&world, "team").await? == [CLUSTER, BACKUP]);
+    ensure!(finalizers(&world, "team").await? == [CLUSTER, BACKUP, USER]);
     Ok(())
 }
 
@@ -228,7 +235,7 @@ async fn an_operator_takes_nothing_off_in_a_namespace_that_it_lives_in_and_does_
     delete_namespace(&world, "default").await?;
     drop(theirs);
     other.stop().await?;
-    ensure!(finalizers(&world, "default").await? == [CLUSTER, BACKUP]);
+    ensure!(finalizers(&world, "default").await? == [CLUSTER, BACKUP, USER]);
     Ok(())
 }
 
@@ -266,7 +273,7 @@ async fn an_operator_that_may_not_ask_for_its_namespace_ends_as_before() -> Resu
         let asked = Instant::now();
         operator.stop().await?;
         ensure!(asked.elapsed() < Duration::from_secs(25), "{outcome:?}: {:?}", asked.elapsed());
-        ensure!(finalizers(&world, "default").await? == [CLUSTER, BACKUP], "{outcome:?}");
+        ensure!(finalizers(&world, "default").await? == [CLUSTER, BACKUP, USER], "{outcome:?}");
         let lease = world.api::<Lease>().get("quorate.operator.etcd.io").await?;
         let holder = lease.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
         ensure!(holder.is_empty(), "{outcome:?}: the lease is let go");

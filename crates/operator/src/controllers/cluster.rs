@@ -10,11 +10,11 @@ mod observe;
 mod pass;
 mod report;
 mod site;
-mod tls;
 mod waves;
 
 use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use prometheus_client::registry::Registry;
 use quorate_etcd::Transport;
 use quorate_manifests::Defaults;
@@ -82,6 +82,18 @@ impl ClusterController {
             schedules,
             backups,
         })
+    }
+}
+
+impl ClusterController {
+    /// The cache of members' Pods, by their EtcdCluster.
+    pub(super) fn pods(&self) -> &Index<Pod> {
+        &self.0.indexes.pods
+    }
+
+    /// The cache of the Secrets of EtcdClusters.
+    pub(super) fn secrets(&self) -> &Index<Secret> {
+        &self.0.indexes.secrets
     }
 }
 

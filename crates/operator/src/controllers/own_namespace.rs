@@ -16,7 +16,7 @@ use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::core::{DeserializeGuard, NamespaceResourceScope};
 use kube::{Resource, ResourceExt as _};
 use quorate_api::backup::DeletionPolicy;
-use quorate_api::{EtcdBackup, EtcdCluster, keys};
+use quorate_api::{EtcdBackup, EtcdCluster, EtcdUser, keys};
 use quorate_orders::backup::abandoned;
 use quorate_reconcile::WriteError;
 use serde::de::DeserializeOwned;
@@ -71,11 +71,13 @@ impl OwnNamespace {
     pub(crate) async fn let_all_go(&self) {
         tracing::info!(namespace = %self.name, "the operator's own namespace is being deleted: its finalizers are taken off");
         loop {
-            let (clusters, backups) = tokio::join!(
+            let (clusters, backups, users) = tokio::join!(
                 self.let_go(keys::FINALIZER, cluster),
-                self.let_go(keys::BACKUP_FINALIZER, backup)
+                self.let_go(keys::BACKUP_FINALIZER, backup),
+                self.let_go(keys::USER_FINALIZER, user)
             );
-            let errors: Vec<WriteError> = [clusters, backups].into_iter().filter_map(Result::err).collect();
+            let replies = [clusters, backups, users];
+            let errors: Vec<WriteError> = replies.into_iter().filter_map(Result::err).collect();
             let Some(error) = errors.first() else { return };
             if errors.iter().all(is_final) || !self.has_time() {
                 tracing::error!(namespace = %self.name, %error, "finalizers are left, and nobody takes them off any more");
@@ -157,6 +159,11 @@ fn backup(backup: &EtcdBackup) -> Option<String> {
         backup.status.as_ref().is_some_and(|status| status.attempts > status.attempts_without_write);
     let goes = backup.spec.deletion_policy == DeletionPolicy::Delete && may_exist;
     goes.then(|| abandoned(backup, "with its namespace").message().to_owned())
+}
+
+/// An EtcdUser goes with its EtcdCluster, which is in the same namespace.
+fn user(_: &EtcdUser) -> Option<String> {
+    None
 }
 
 /// Whether the same would be answered to the next try.

@@ -64,6 +64,11 @@ where
         self.at(step, self.api.patch(&name, &PatchParams::default(), &patch)).await
     }
 
+    /// Changes an object by a merge patch with preconditions of its own.
+    pub(crate) async fn patch(&self, step: Step, name: &str, patch: &Value) -> Result<K, WriteError> {
+        self.at(step, self.api.patch(name, &PatchParams::default(), &Patch::Merge(patch))).await
+    }
+
     /// Writes the status of an object, if it is still as it was observed.
     pub(crate) async fn patch_status(&self, step: Step, seen: &K, status: Value) -> Result<K, WriteError> {
         let patch = Patch::Merge(preconditioned(seen, json!({ "metadata": {}, "status": status })));

@@ -16,3 +16,4 @@ mod rotate;
 mod shared;
 mod space;
 mod stores;
+mod users;

@@ -1,6 +1,5 @@
 //! What members report: their own Status, the member list, the free space of their volumes, and what a TLS handshake shows.
 
-mod clients;
 mod free_space;
 mod handshake;
 
@@ -8,17 +7,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use quorate_etcd::{CallError, MemberClient, MemberList, MemberStatus};
-use quorate_manifests::certificate;
 use quorate_model::snapshot::{
     Answer, Database, IN_SYNC_WITHIN, KeysHash, List, Listed, Pod, Proof, StatusReply,
 };
-use quorate_model::{Leaf, MemberName, PeerUrl, Revision, Snapshot};
+use quorate_model::{MemberName, PeerUrl, Revision, Snapshot};
 use quorate_reconcile::{ClusterView, Proved};
 
 use crate::controllers::cluster::Shared;
 use crate::controllers::cluster::metrics::ClusterMetrics;
 
-pub(super) use clients::{ClientTls, ConnectError, Credentials, MemberClients};
+pub(super) use crate::controllers::members::{ClientTls, ConnectError, MemberClients, operator_tls};
 pub(super) use free_space::free_space;
 pub(super) use handshake::shown;
 
@@ -34,14 +32,8 @@ pub(super) fn client_tls(view: &ClusterView, observed: &Snapshot) -> ClientTls {
         return ClientTls::Plain;
     }
     let secrets: Vec<_> = view.secrets.values().map(AsRef::as_ref).collect();
-    // Where etcd's auth is on, or wanted, the operator has a certificate of its own. Until it is signed, that of clients does.
-    let own = Leaf::of_operator(observed.record.has_credential());
-    let kept = [own, Leaf::Client]
-        .into_iter()
-        .find_map(|leaf| certificate::kept(leaf, &secrets, &observed.cluster, &observed.uid));
-    kept.map_or(ClientTls::NotYet, |kept| {
-        ClientTls::Tls(Credentials { ca: kept.ca.to_vec(), cert: kept.cert.to_vec(), key: kept.key.to_vec() })
-    })
+    let has_credential = observed.record.has_credential();
+    operator_tls(&secrets, (&observed.cluster, &observed.uid), has_credential)
 }
 
 /// The connection to a member.

@@ -20,8 +20,9 @@ use crate::controllers::cluster::observe::{
     shown, status,
 };
 use crate::controllers::cluster::report;
-use crate::controllers::cluster::{auth, backup, execute, latest, site, tls};
+use crate::controllers::cluster::{auth, backup, execute, latest, site};
 use crate::controllers::refusal::Words;
+use crate::controllers::tls;
 use crate::runtime::controller::{Pass as Passed, Runtime, Worker as Passes};
 use crate::runtime::crash::CrashSide;
 use crate::runtime::events::Reported;

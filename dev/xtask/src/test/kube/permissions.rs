@@ -14,13 +14,17 @@ use crate::{kube, manifests, repo};
 const ACCOUNT: &str = "system:serviceaccount:quorate-system:quorate";
 
 /// Permissions that are not used in every run.
-const NOT_ALWAYS_SEEN: [(&str, &str); 8] = [
+const NOT_ALWAYS_SEEN: [(&str, &str); 11] = [
     // No request of its own: an API server that is configured to checks it when an owner reference with blockOwnerDeletion is
     // written.
     ("etcdclusters.operator.etcd.io/finalizers", "update"),
     ("etcdbackups.operator.etcd.io/finalizers", "update"),
     ("etcdbackupschedules.operator.etcd.io/finalizers", "update"),
     ("etcdrestores.operator.etcd.io/finalizers", "update"),
+    ("etcdusers.operator.etcd.io/finalizers", "update"),
+    // Written for an EtcdUser, which the tier `etcd` has and no behaviour on kubelets.
+    ("etcdusers.operator.etcd.io", "patch"),
+    ("etcdusers.operator.etcd.io/status", "patch"),
     // Read again after a conflict with the disruption controller.
     ("poddisruptionbudgets.policy", "get"),
     // Read again where another one's policy, or one without its label, has the name.

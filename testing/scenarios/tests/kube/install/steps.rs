@@ -145,13 +145,15 @@ impl Reader<'_> {
     pub async fn remove_everything(&mut self) -> Result<()> {
         let clusters = self.run("kubectl get etcd --all-namespaces").await?;
         ensure!(clusters.contains("demo"), "{clusters}");
-        self.run("kubectl delete etcdbackupschedules,etcdbackups,etcdrestores --all --all-namespaces")
-            .await?;
+        self.run(
+            "kubectl delete etcdusers,etcdbackupschedules,etcdbackups,etcdrestores --all --all-namespaces",
+        )
+        .await?;
         self.run("kubectl delete etcd --all --all-namespaces").await?;
         ensure!(self.world.pods_of("demo").await?.is_empty(), "Pods stop before the cluster is gone");
         self.run("helm uninstall quorate --namespace quorate-system").await?;
         self.run(
-            "kubectl delete crd etcdclusters.operator.etcd.io etcdbackups.operator.etcd.io etcdbackupschedules.operator.etcd.io etcdrestores.operator.etcd.io",
+            "kubectl delete crd etcdclusters.operator.etcd.io etcdbackups.operator.etcd.io etcdbackupschedules.operator.etcd.io etcdrestores.operator.etcd.io etcdusers.operator.etcd.io",
         )
         .await?;
         self.run("kubectl delete namespace quorate-system").await?;

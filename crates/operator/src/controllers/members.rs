@@ -1,12 +1,14 @@
-//! The connections to the members of one cluster. Each is to one Pod at one address with one set of certificates, and is
+//! The connections to the members of one cluster, for every controller that talks to etcd. Each is to one Pod at one address with one set of certificates, and is
 //! dropped when any of them changes.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
+use k8s_openapi::api::core::v1::Secret;
 use quorate_etcd::{BadEndpoint, Deadlines, Endpoint, MemberClient, Tls, Transport};
+use quorate_manifests::certificate;
 use quorate_model::snapshot::Pod;
-use quorate_model::{ClusterRef, MemberName, Uid};
+use quorate_model::{ClusterRef, ClusterUid, Leaf, MemberName, Uid};
 
 /// The port on which members serve clients.
 const CLIENT_PORT: u16 = 2379;
@@ -31,6 +33,17 @@ pub enum ClientTls {
     Tls(Credentials),
     /// With TLS, but the client certificate does not exist yet.
     NotYet,
+}
+
+/// What the operator proves to members with who it is, in a cluster with TLS, as these Secrets have it. Where etcd's auth is on, or wanted, it
+/// has a certificate of its own. Until that is signed, that of clients does.
+pub fn operator_tls(secrets: &[&Secret], (at, uid): (&ClusterRef, &ClusterUid), has_credential: bool) -> ClientTls {
+    let kept = [Leaf::of_operator(has_credential), Leaf::Client]
+        .into_iter()
+        .find_map(|leaf| certificate::kept(leaf, secrets, at, uid));
+    kept.map_or(ClientTls::NotYet, |kept| {
+        ClientTls::Tls(Credentials { ca: kept.ca.to_vec(), cert: kept.cert.to_vec(), key: kept.key.to_vec() })
+    })
 }
 
 /// The connections to the members of one cluster.
@@ -95,10 +108,22 @@ impl MemberClients {
         pod: &Pod,
     ) -> Result<MemberClient, ConnectError> {
         let ip = pod.ip.as_ref().ok_or(ConnectError::NoAddress)?;
-        if let Some(open) = self.open.get(member).filter(|open| open.is_to(pod)) {
+        self.at_address(cluster, member, &pod.uid, ip)
+    }
+
+    /// The same by the uid and the address of its Pod.
+    pub fn at_address(
+        &mut self,
+        cluster: &ClusterRef,
+        member: &MemberName,
+        pod: &Uid,
+        ip: &str,
+    ) -> Result<MemberClient, ConnectError> {
+        let is_that = |open: &&Connection| open.pod == *pod && open.ip == ip;
+        if let Some(open) = self.open.get(member).filter(is_that) {
             return Ok(open.client.clone());
         }
-        let parsed: IpAddr = ip.parse().map_err(|_| ConnectError::BadAddress(ip.clone()))?;
+        let parsed: IpAddr = ip.parse().map_err(|_| ConnectError::BadAddress(ip.to_owned()))?;
         let address = SocketAddr::new(parsed, CLIENT_PORT);
         let endpoint = match &self.tls {
             Some(ClientTls::Plain) => Endpoint::plain(address),
@@ -108,7 +133,7 @@ impl MemberClients {
             Some(ClientTls::NotYet) | None => return Err(ConnectError::NoCertificate),
         };
         let client = MemberClient::over(self.transport.clone(), &endpoint, Deadlines::default())?;
-        let connection = Connection { pod: pod.uid.clone(), ip: ip.clone(), client: client.clone() };
+        let connection = Connection { pod: pod.clone(), ip: ip.to_owned(), client: client.clone() };
         self.open.insert(member.clone(), connection);
         Ok(client)
     }

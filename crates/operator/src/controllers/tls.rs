@@ -31,6 +31,13 @@ pub fn generate(order: &Generate) -> Result<KeyPair, IssueError> {
     }
 }
 
+/// Whether this key (PEM) is that of this certificate (PEM).
+pub fn is_pair(cert: &[u8], key: &[u8]) -> bool {
+    let (cert, key) = (String::from_utf8_lossy(cert), String::from_utf8_lossy(key));
+    let own = rcgen::KeyPair::from_pem(&key).ok().map(|key| key.subject_public_key_info());
+    own.is_some() && read::public_key(&cert) == own
+}
+
 fn authority(common_name: &str, validity: Validity) -> Result<KeyPair, IssueError> {
     let made = || {
         let key = rcgen::KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
@@ -163,6 +170,17 @@ mod tests {
         let name = "demo-0.demo.default.svc";
         assert!(peer.serves(name, at(-300)) && peer.serves(name, at(364 * 86_400)));
         assert!(!peer.serves(name, at(-3600)) && !peer.serves(name, at(366 * 86_400)));
+    }
+
+    #[test]
+    fn a_key_is_told_from_that_of_another_certificate() {
+        let validity = Validity { not_before: NOW, not_after: Instant(NOW.0 + 86_400_000) };
+        let made =
+            || generate(&Generate::Authority { common_name: "quorate-ca 1".to_owned(), validity }).unwrap();
+        let (one, other) = (made(), made());
+        assert!(is_pair(one.cert.as_bytes(), one.key.as_bytes()));
+        assert!(!is_pair(one.cert.as_bytes(), other.key.as_bytes()));
+        assert!(!is_pair(one.cert.as_bytes(), b"") && !is_pair(b"", one.key.as_bytes()));
     }
 
     #[test]

@@ -1,0 +1,385 @@
+//! The worker of one EtcdUser: it reads the caches, asks etcd where that is due, asks `decide`, and writes.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::{Resource as _, ResourceExt as _};
+use quorate_api::user::EtcdUserStatus;
+use quorate_api::{EtcdCluster, EtcdUser, Explanation, Reason, keys};
+use quorate_etcd::{CallError, MemberClient};
+use quorate_manifests::user::{self as secrets, Own, Presence, Signer};
+use quorate_manifests::{Act as Writing, Write, certificate};
+use quorate_model::crash_point::CrashSide;
+use quorate_model::{ClusterRef, Instant, Span, Step};
+use quorate_orders::user::{Act, Decision, Etcd, Seen, asks_etcd, decide};
+use quorate_reconcile::{Retry, WriteError};
+use serde_json::json;
+
+use super::{UserController, etcd};
+use crate::controllers::tls;
+use crate::runtime::controller::{Pass, Worker};
+use crate::runtime::events::{Notice, Reported};
+use crate::runtime::pace::Outcome;
+use crate::runtime::watch::{NamespacedName, chain};
+use crate::runtime::write::{Writer, status_patch};
+
+/// How long what etcd said of a user that is as it should be holds, by half of it more for some: each look is a few raft entries.
+const HOLDS: Span = Span::seconds(240);
+
+/// The same of one that waits for a person.
+const HOLDS_STALLED: Span = Span::seconds(60);
+
+/// Works on one EtcdUser.
+pub(crate) struct UserWorker {
+    controller: UserController,
+    root: NamespacedName,
+    reported: Reported,
+    looked: Option<Looked>,
+    /// The versions of the caches that the last pass saw.
+    known: [u64; 2],
+}
+
+/// What etcd said at a look, and of what it was asked.
+struct Looked {
+    until: Instant,
+    about: (Option<i64>, Option<String>),
+    etcd: Etcd,
+}
+
+/// Why an act was not done.
+enum Undone {
+    /// By the API server.
+    Write(WriteError),
+    /// By etcd, or the operator does not lead.
+    Etcd(String),
+    /// No certificate could be generated.
+    Keys(String),
+}
+
+impl From<WriteError> for Undone {
+    fn from(error: WriteError) -> Self {
+        Self::Write(error)
+    }
+}
+
+impl Worker for UserWorker {
+    fn has_changes(&mut self) -> bool {
+        self.versions() != self.known
+    }
+
+    async fn pass(&mut self) -> Pass {
+        self.known = self.versions();
+        let cached = self.controller.users.get(&self.root).objects.remove(&self.root.name);
+        let Some(cached) = cached else { return Pass::Gone };
+        match &cached.0 {
+            Ok(user) => Pass::Ended(Box::pin(self.work(user)).await),
+            Err(error) => {
+                tracing::error!(error = %error.error, "the EtcdUser does not parse, so nothing is done");
+                Pass::Ended(Outcome::UserMustEdit)
+            }
+        }
+    }
+}
+
+impl UserWorker {
+    pub(super) fn new(controller: UserController, root: NamespacedName) -> Self {
+        Self { controller, root, reported: Reported::default(), looked: None, known: [0; 2] }
+    }
+
+    async fn work(&mut self, user: &EtcdUser) -> Outcome {
+        let at = NamespacedName::new(&self.root.namespace, &user.spec.cluster);
+        let cluster = self.controller.clusters.get(&at).objects.remove(&at.name);
+        let cluster = cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok());
+        let certificates: Vec<Arc<Secret>> =
+            self.controller.certificates.get(&at).objects.into_values().collect();
+        let certificates: Vec<&Secret> = certificates.iter().map(AsRef::as_ref).collect();
+        let (etcd, client) = self.look(user, cluster, &certificates, &at).await;
+        let found = match self.secret(user, &etcd).await {
+            Ok(found) => found,
+            Err(error) => return self.stopped(user, &error),
+        };
+        let now = self.controller.runtime.clock.now();
+        let of_cluster = ClusterRef::new(&at.namespace, &at.name);
+        let signer = cluster.map(|cluster| secrets::signer(cluster, &of_cluster, &certificates));
+        let not_yet = secrets::NoSigner::NotYet("it does not exist".to_owned());
+        let signer = signer.as_ref().map_or(Err(&not_yet), |signer| signer.as_ref());
+        let secret = secrets::presence(user, &of_cluster, found.as_deref(), signer.ok());
+        let key_fits = found.as_deref().and_then(certificate::kept_in);
+        let decision = decide(&Seen {
+            user,
+            cluster,
+            etcd: &etcd,
+            secret: &secret,
+            key_fits: key_fits.is_some_and(|kept| tls::is_pair(kept.cert, kept.key)),
+            signer,
+            allowed: allowed(cluster),
+            now,
+            clock_differs: self.controller.runtime.api_clock.difference(),
+        });
+        self.keep_look(user, cluster, etcd, &decision, now);
+        let mut seen = user.clone();
+        if Some(&decision.status) != user.status.as_ref() && decision.status != EtcdUserStatus::default() {
+            let patch = status_patch(user.status.as_ref(), &decision.status);
+            match self.users().patch_status(Step::F2, user, patch).await {
+                Ok(written) => seen = written,
+                Err(error) => return self.stopped(user, &error),
+            }
+        }
+        if let Some((warning, what)) = decision.event.clone() {
+            self.tell(user, warning, what);
+        }
+        let own = match &secret {
+            Presence::Own(own) => Some(own),
+            Presence::Absent | Presence::Foreign => None,
+        };
+        for act in &decision.acts {
+            let done = match etcd::step(act) {
+                Some(step) => self.in_etcd(step, client.as_ref(), user, act).await,
+                None => self.in_kubernetes(&mut seen, act, (&of_cluster, own, signer.ok())).await,
+            };
+            if let Err(undone) = done {
+                self.looked = None;
+                return self.undone(user, act, undone);
+            }
+        }
+        self.outcome(&decision)
+    }
+
+    fn outcome(&mut self, decision: &Decision) -> Outcome {
+        if !decision.acts.is_empty() {
+            // What came of them is looked at.
+            self.looked = None;
+            return Outcome::Waiting;
+        }
+        if decision.waits {
+            return Outcome::Degraded;
+        }
+        let stalls = |type_: &str, status: &str| {
+            decision.status.conditions.iter().any(|one| one.type_ == type_ && one.status == status)
+        };
+        if stalls("Stalled", "True") { Outcome::UserMustEdit } else { Outcome::Idle }
+    }
+
+    /// What etcd has: what it said at the last look, as long as that holds, or what it says now.
+    async fn look(
+        &mut self,
+        user: &EtcdUser,
+        cluster: Option<&EtcdCluster>,
+        certificates: &[&Secret],
+        at: &NamespacedName,
+    ) -> (Etcd, Option<MemberClient>) {
+        let Some(cluster) = cluster.filter(|cluster| asks_etcd(user, Some(*cluster))) else {
+            self.looked = None;
+            return (Etcd::NotAsked, None);
+        };
+        let now = self.controller.runtime.clock.now();
+        if let Some(looked) = self
+            .looked
+            .as_ref()
+            .filter(|looked| looked.until > now && looked.about == about(user, Some(cluster)))
+        {
+            return (looked.etcd.clone(), None);
+        }
+        let pods: Vec<Arc<Pod>> = self.controller.pods.get(at).objects.into_values().collect();
+        let pods: Vec<&Pod> = pods.iter().map(AsRef::as_ref).collect();
+        etcd::ask(&self.controller.transport, (user, cluster), (&pods, certificates)).await
+    }
+
+    /// Keeps what etcd said where nothing is to be done, and nothing comes by itself.
+    fn keep_look(
+        &mut self,
+        user: &EtcdUser,
+        cluster: Option<&EtcdCluster>,
+        etcd: Etcd,
+        decision: &Decision,
+        now: Instant,
+    ) {
+        let is_kept = self.looked.as_ref().is_some_and(|looked| looked.until > now && looked.etcd == etcd);
+        if is_kept && self.looked.as_ref().is_some_and(|looked| looked.about == about(user, cluster)) {
+            return;
+        }
+        let Etcd::Answered(_) = &etcd else {
+            self.looked = None;
+            return;
+        };
+        let is_ready =
+            decision.status.conditions.iter().any(|one| one.type_ == "Ready" && one.status == "True");
+        let holds = if is_ready { HOLDS } else { HOLDS_STALLED };
+        let spread: u64 = user.uid().unwrap_or_default().bytes().map(u64::from).sum();
+        let until = now + Span(holds.0 + holds.0 / 2 / 100 * (spread % 100));
+        self.looked = Some(Looked { until, about: about(user, cluster), etcd });
+    }
+
+    /// Its Secret. One without the label is not in the cache, so where that has none, the API is asked.
+    async fn secret(&self, user: &EtcdUser, etcd: &Etcd) -> Result<Option<Arc<Secret>>, WriteError> {
+        let name = secrets::secret_name(&self.root.name);
+        if let Some(cached) = self.controller.secrets.get(&self.root).objects.remove(&name) {
+            return Ok(Some(cached));
+        }
+        let is_going = user.metadata.deletion_timestamp.is_some();
+        match etcd {
+            Etcd::Answered(_) if !is_going => Ok(self.secrets().read(&name).await?.map(Arc::new)),
+            Etcd::Answered(_) | Etcd::NotAsked | Etcd::NoAnswer(_) | Etcd::Refused(_) => Ok(None),
+        }
+    }
+
+    /// One act in etcd: a numbered step, before and after which the process may end.
+    async fn in_etcd(
+        &self,
+        step: Step,
+        client: Option<&MemberClient>,
+        user: &EtcdUser,
+        act: &Act,
+    ) -> Result<(), Undone> {
+        let runtime = &self.controller.runtime;
+        // What it said some time ago is looked at again before anything is changed.
+        let client = client.ok_or_else(|| Undone::Etcd("it is looked at again".to_owned()))?;
+        runtime.hook.reached(CrashSide::Before, step).await;
+        if !runtime.leadership.may_act() {
+            runtime.metrics.dropped_write();
+            return Err(Undone::Etcd("the operator does not lead".to_owned()));
+        }
+        etcd::carry_out(client, user, act)
+            .await
+            .map_err(|error: CallError| Undone::Etcd(error.to_string()))?;
+        tracing::info!(%step, user = %self.root, ?act, "done in etcd");
+        runtime.hook.reached(CrashSide::After, step).await;
+        Ok(())
+    }
+
+    async fn in_kubernetes(
+        &self,
+        seen: &mut EtcdUser,
+        act: &Act,
+        (at, own, signer): (&ClusterRef, Option<&Own<'_>>, Option<&Signer>),
+    ) -> Result<(), Undone> {
+        match act {
+            Act::AddFinalizer => {
+                let all = finalizers(seen, true);
+                *seen = self.users().patch_metadata(Step::F1, seen, json!({ "finalizers": all })).await?;
+            }
+            Act::RemoveFinalizer => {
+                let all = finalizers(seen, false);
+                self.users().patch_metadata(Step::F0, seen, json!({ "finalizers": all })).await?;
+            }
+            Act::WriteSecret => {
+                let Some(signer) = signer else { return Ok(()) };
+                self.write_secret(seen, at, own, signer).await?;
+            }
+            Act::RemoveSecret => {
+                if let Some(own) = own.filter(|own| !own.is_going) {
+                    self.secrets().delete(Step::F7, own.secret).await?;
+                }
+            }
+            Act::AddRole
+            | Act::Grant(..)
+            | Act::Revoke(_)
+            | Act::AddUser
+            | Act::GrantRole(_)
+            | Act::RevokeRole(_)
+            | Act::DeleteUser
+            | Act::DeleteRole => {}
+        }
+        Ok(())
+    }
+
+    /// With a new certificate where one is due, else without.
+    async fn write_secret(
+        &self,
+        user: &EtcdUser,
+        at: &ClusterRef,
+        own: Option<&Own<'_>>,
+        signer: &Signer,
+    ) -> Result<(), Undone> {
+        let now = self.controller.runtime.clock.now();
+        let fits = |own: &Own<'_>| {
+            certificate::kept_in(own.secret).is_some_and(|kept| tls::is_pair(kept.cert, kept.key))
+        };
+        let is_due = own.is_none_or(|own| !fits(own) || own.leaf.is_due(&signer.authority, now));
+        let act = if is_due {
+            let order = secrets::sign(user, at, signer, own, now);
+            let pair = tls::generate(&order.generate).map_err(|error| Undone::Keys(chain(&error)))?;
+            let Write { act, .. } = order.write(&pair);
+            act
+        } else {
+            secrets::write(user, at, signer, own)
+        };
+        match act {
+            Writing::Create(object) => {
+                let secret: Secret = serde_json::from_value(object)
+                    .map_err(|error| Undone::Keys(format!("no Secret comes of it: {error}")))?;
+                self.secrets().create(Step::F7, &secret).await?;
+            }
+            Writing::Patch(patch) => {
+                let name = secrets::secret_name(&self.root.name);
+                self.secrets().patch(Step::F7, &name, &patch).await?;
+            }
+            Writing::PatchStatus(_) | Writing::Delete { .. } | Writing::Evict { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn undone(&mut self, user: &EtcdUser, act: &Act, undone: Undone) -> Outcome {
+        match undone {
+            Undone::Write(error) => self.stopped(user, &error),
+            // The next look shows what came of it.
+            Undone::Etcd(why) => {
+                tracing::info!(user = %self.root, ?act, why, "not done in etcd");
+                Outcome::Refused
+            }
+            Undone::Keys(why) => {
+                let text = format!("no certificate can be made: {why}");
+                self.tell(user, true, Explanation::new(Reason::AuthorityLost, text));
+                Outcome::Failed
+            }
+        }
+    }
+
+    /// A write was not done.
+    fn stopped(&mut self, user: &EtcdUser, error: &WriteError) -> Outcome {
+        match error.retry() {
+            Retry::Failed => {
+                let text = format!("a write for EtcdUser {} failed: {error}", self.root.name);
+                tracing::warn!(text);
+                self.tell(user, true, Explanation::new(Reason::WriteRefused, text));
+                Outcome::Failed
+            }
+            Retry::Now | Retry::Soon | Retry::Refused | Retry::Degraded => Outcome::Waiting,
+        }
+    }
+
+    fn tell(&mut self, user: &EtcdUser, warning: bool, what: Explanation) {
+        let at = self.controller.runtime.clock.now();
+        let notice = Notice { about: user.object_ref(&()), warning, what, at };
+        self.controller.runtime.events.publish(&mut self.reported, notice);
+    }
+
+    fn users(&self) -> Writer<'_, EtcdUser> {
+        Writer::new(&self.controller.runtime, &self.root.namespace)
+    }
+
+    fn secrets(&self) -> Writer<'_, Secret> {
+        Writer::new(&self.controller.runtime, &self.root.namespace)
+    }
+
+    fn versions(&self) -> [u64; 2] {
+        [self.controller.users.get(&self.root).seen, self.controller.secrets.get(&self.root).seen]
+    }
+}
+
+/// What EtcdUsers of the cluster may be given; `None`: all keys.
+fn allowed(cluster: Option<&EtcdCluster>) -> Option<&[String]> {
+    cluster?.spec.auth.as_ref()?.allowed_prefixes.as_deref()
+}
+
+/// What a look is about: with another spec, or another etcd, it is due again.
+fn about(user: &EtcdUser, cluster: Option<&EtcdCluster>) -> (Option<i64>, Option<String>) {
+    let id = cluster.and_then(|cluster| cluster.status.as_ref()).and_then(|status| status.cluster_id.clone());
+    (user.metadata.generation, id)
+}
+
+fn finalizers(user: &EtcdUser, with: bool) -> Vec<String> {
+    let others = user.metadata.finalizers.iter().flatten().filter(|name| *name != keys::USER_FINALIZER);
+    let own = with.then(|| keys::USER_FINALIZER.to_owned());
+    others.cloned().chain(own).collect()
+}
