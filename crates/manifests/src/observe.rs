@@ -183,6 +183,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         replace_member,
         backup_before: backup_before::unread(cluster),
         running_backups: BTreeSet::new(),
+        users_to_come: BTreeSet::new(),
         defaults: match cluster.spec.updates.operator_defaults {
             OperatorDefaults::Rolling => DefaultsTurn::Now,
             OperatorDefaults::OnNextChange => DefaultsTurn::OnNextChange,

@@ -31,7 +31,7 @@ use backup::{BackupController, ReadBackup};
 use cluster::ClusterController;
 use restore::RestoreController;
 use schedule::{ReadSchedule, ScheduleController};
-use user::UserController;
+use user::{ReadUser, UserController};
 
 /// What the controllers are configured with.
 pub(crate) struct Config {
@@ -52,6 +52,7 @@ pub(crate) fn add_all(fleets: &mut Fleets, registry: &mut Registry, config: Conf
     let shared = Arc::new(defaults.clone());
     let schedules = Index::<ReadSchedule>::default();
     let backups = Index::<ReadBackup>::default();
+    let users = Index::<ReadUser>::default();
     let clusters = ClusterController::new(
         &runtime,
         registry,
@@ -60,6 +61,7 @@ pub(crate) fn add_all(fleets: &mut Fleets, registry: &mut Registry, config: Conf
         max_rolling,
         schedules.clone(),
         backups.clone(),
+        users.clone(),
     );
     let backups = BackupController::new(
         &runtime,
@@ -80,7 +82,7 @@ pub(crate) fn add_all(fleets: &mut Fleets, registry: &mut Registry, config: Conf
     );
     let restores =
         RestoreController::new(&runtime, shared, backups.roots().clone(), clusters.roots().clone());
-    let users = UserController::new(&runtime, transport, &clusters);
+    let users = UserController::new(&runtime, transport, users, &clusters);
     fleets.add(clusters);
     fleets.add(backups);
     fleets.add(schedules);

@@ -49,9 +49,15 @@ fn switch_on(draft: &mut Draft<'_>) {
         draft.wait(Waiting::AuthChanging(why.to_string()));
         return;
     }
-    if make_root(draft, seen.root) {
-        enable(draft);
+    if !make_root(draft, seen.root) {
+        return;
     }
+    // L7. Later they are no users, and refused.
+    if let Some(user) = draft.seen.users_to_come.first() {
+        draft.wait(Waiting::AuthChanging(format!("EtcdUser {user} gets its user first")));
+        return;
+    }
+    enable(draft);
 }
 
 fn keep_on(draft: &mut Draft<'_>) {

@@ -73,6 +73,17 @@ fn auth_is_recorded_in_the_same_plan_as_it_is_enabled_and_is_enabled_again_after
 }
 
 #[test]
+fn auth_is_enabled_after_the_users_of_the_cluster_are_made() {
+    let mut world = wanted(3);
+    world.seen.users_to_come.insert("billing".to_owned());
+    assert!(!comes_to(&mut world, AuthChange::Enable));
+    let words = "EtcdUser billing gets its user first".to_owned();
+    assert!(world.plan().waiting.contains(&Waiting::AuthChanging(words)));
+    world.seen.users_to_come.clear();
+    assert!(comes_to(&mut world, AuthChange::Enable));
+}
+
+#[test]
 fn auth_that_somebody_disabled_is_enabled_again() {
     let mut world = wanted(3);
     world.settle();

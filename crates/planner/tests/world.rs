@@ -183,6 +183,7 @@ impl World {
                 replace_member: None,
                 backup_before: None,
                 running_backups: BTreeSet::new(),
+                users_to_come: BTreeSet::new(),
                 defaults: DefaultsTurn::Now,
                 maintenance: Maintenance { no_space_remedy: true, defrag: None },
             },

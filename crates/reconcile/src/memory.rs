@@ -57,6 +57,8 @@ pub struct Memory {
     pub(crate) backups: Option<BackupHealth>,
     /// The EtcdBackups that read a snapshot of a member.
     pub(crate) running_backups: BTreeSet<String>,
+    /// The EtcdUsers whose users are not made yet.
+    pub(crate) users_to_come: BTreeSet<String>,
     clusters: WriteCache<ReadCluster>,
     pods: WriteCache<Pod>,
     volumes: WriteCache<PersistentVolumeClaim>,
@@ -89,6 +91,11 @@ impl Memory {
     /// The EtcdBackups that read a snapshot of a member of the cluster, from the next pass on.
     pub fn set_running_backups(&mut self, backups: BTreeSet<String>) {
         self.running_backups = backups;
+    }
+
+    /// The EtcdUsers of the cluster whose users are not made yet, from the next pass on.
+    pub fn set_users_to_come(&mut self, users: BTreeSet<String>) {
+        self.users_to_come = users;
     }
 
     /// The current objects: the caches, overlaid with the operator's own writes.

@@ -23,9 +23,22 @@ const DEADLINE: Duration = Duration::from_secs(120);
 pub struct NamespaceClient {
     /// Its default namespace is this namespace.
     pub client: Client,
+    /// The Secret with the certificate by which it is a client of etcd; `None`: that of the cluster's clients.
+    secret: Option<String>,
 }
 
 impl NamespaceClient {
+    /// With the certificate of the cluster's clients.
+    pub fn new(client: Client) -> Self {
+        Self { client, secret: None }
+    }
+
+    /// The same, as the user of this Secret.
+    #[must_use]
+    pub fn with_certificate_of(&self, secret: &str) -> Self {
+        Self { client: self.client.clone(), secret: Some(secret.to_owned()) }
+    }
+
     /// Waits until the new namespace has its ServiceAccount. Without it the API server refuses Pods.
     pub async fn wait_for_service_account(&self) -> Result<()> {
         until("the namespace has its ServiceAccount", async || {
@@ -258,10 +271,11 @@ impl NamespaceClient {
         Ok(recorded)
     }
 
-    /// What a client of the cluster dials with: the Secret `<cluster>-client-tls`, without a server name. `None` without TLS.
+    /// What a client of the cluster dials with: the Secret `<cluster>-client-tls` or that of its user, without a server name. `None` without TLS.
     pub(crate) async fn tls(&self, cluster: &str) -> Result<Option<Tls>> {
         let secrets: Api<Secret> = Api::default_namespaced(self.client.clone());
-        let Some(secret) = secrets.get_opt(&format!("{cluster}-client-tls")).await? else { return Ok(None) };
+        let name = self.secret.clone().unwrap_or_else(|| format!("{cluster}-client-tls"));
+        let Some(secret) = secrets.get_opt(&name).await? else { return Ok(None) };
         let data = secret.data.unwrap_or_default();
         let part =
             |key: &str| data.get(key).map(|bytes| bytes.0.clone()).with_context(|| format!("no {key}"));

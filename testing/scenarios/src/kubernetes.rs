@@ -33,7 +33,7 @@ impl Kubernetes {
     pub async fn start_in(kubeconfig: PathBuf) -> Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("scenario-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let namespace_client = NamespaceClient { client: kube_client(&kubeconfig, &name).await? };
+        let namespace_client = NamespaceClient::new(kube_client(&kubeconfig, &name).await?);
         let namespaces: Api<Namespace> = Api::all(namespace_client.client.clone());
         let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
         let namespace = json!({"metadata": {"name": name, "labels": labels}});
@@ -60,7 +60,7 @@ impl Kubernetes {
 
     /// Another namespace of this Kubernetes, which the caller creates and deletes.
     pub async fn in_namespace(&self, namespace: &str) -> Result<NamespaceClient> {
-        Ok(NamespaceClient { client: kube_client(&self.kubeconfig, namespace).await? })
+        Ok(NamespaceClient::new(kube_client(&self.kubeconfig, namespace).await?))
     }
 }
 

@@ -45,7 +45,7 @@ impl Playground {
         let start: Vec<&str> = args.iter().chain(&first).map(String::as_str).collect();
         run(dir.path(), &start).context("starting the playground")?;
         let client = kube_client(&dir.path().join("kubeconfig"), "default").await?;
-        Ok(Self { dir, args, namespace_client: NamespaceClient { client } })
+        Ok(Self { dir, args, namespace_client: NamespaceClient::new(client) })
     }
 
     /// Stops the playground and starts it again on the same directory.

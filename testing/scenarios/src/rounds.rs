@@ -102,7 +102,7 @@ impl Ground {
 
     /// A new namespace with the Secrets of a round.
     async fn namespace(&self, name: &str, s3: &S3Server) -> Result<NamespaceClient> {
-        let user = NamespaceClient { client: kube_client(&self.kubeconfig, name).await? };
+        let user = NamespaceClient::new(kube_client(&self.kubeconfig, name).await?);
         let namespaces: Api<Namespace> = Api::all(user.client.clone());
         let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
         let namespace = json!({"metadata": {"name": name, "labels": labels}});

@@ -24,6 +24,7 @@ use quorate_reconcile::ReadCluster;
 
 use crate::controllers::backup::ReadBackup;
 use crate::controllers::schedule::ReadSchedule;
+use crate::controllers::user::ReadUser;
 use crate::runtime::controller::{Controller, Runtime};
 use crate::runtime::watch::{Index, NamespacedName, Watches};
 use indexes::Indexes;
@@ -55,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) schedules: Index<ReadSchedule>,
     /// The cache of EtcdBackups, which their own controller fills.
     pub(crate) backups: Index<ReadBackup>,
+    /// The cache of EtcdUsers, which their own controller fills.
+    pub(crate) users: Index<ReadUser>,
 }
 
 impl ClusterController {
@@ -67,6 +70,7 @@ impl ClusterController {
         max_rolling: Limit,
         schedules: Index<ReadSchedule>,
         backups: Index<ReadBackup>,
+        users: Index<ReadUser>,
     ) -> Self {
         let (indexes, defaults) = (Indexes::default(), Arc::new(defaults));
         let clusters = indexes.clusters.clone();
@@ -81,6 +85,7 @@ impl ClusterController {
             waves: Arc::new(Waves::new(max_rolling)),
             schedules,
             backups,
+            users,
         })
     }
 }

@@ -37,7 +37,11 @@ pub enum ClientTls {
 
 /// What the operator proves to members with who it is, in a cluster with TLS, as these Secrets have it. Where etcd's auth is on, or wanted, it
 /// has a certificate of its own. Until that is signed, that of clients does.
-pub fn operator_tls(secrets: &[&Secret], (at, uid): (&ClusterRef, &ClusterUid), has_credential: bool) -> ClientTls {
+pub fn operator_tls(
+    secrets: &[&Secret],
+    (at, uid): (&ClusterRef, &ClusterUid),
+    has_credential: bool,
+) -> ClientTls {
     let kept = [Leaf::of_operator(has_credential), Leaf::Client]
         .into_iter()
         .find_map(|leaf| certificate::kept(leaf, secrets, at, uid));

@@ -20,7 +20,7 @@ use crate::runtime::watch::{Index, NamespacedName, Watches, itself};
 use pass::UserWorker;
 
 /// An EtcdUser, or why it cannot be read: one that a newer operator wrote must not stop the watch.
-type ReadUser = DeserializeGuard<EtcdUser>;
+pub(super) type ReadUser = DeserializeGuard<EtcdUser>;
 
 /// The controller of EtcdUsers.
 #[derive(Clone)]
@@ -39,8 +39,13 @@ pub(crate) struct UserController {
 
 impl UserController {
     /// The controller. What it needs of EtcdClusters is in the caches of their own controller.
-    pub(crate) fn new(runtime: &Runtime, transport: Transport, clusters: &ClusterController) -> Self {
-        let (users, secrets) = (Index::default(), Index::default());
+    pub(crate) fn new(
+        runtime: &Runtime,
+        transport: Transport,
+        users: Index<ReadUser>,
+        clusters: &ClusterController,
+    ) -> Self {
+        let secrets = Index::default();
         let (pods, certificates) = (clusters.pods().clone(), clusters.secrets().clone());
         let clusters = clusters.roots().clone();
         Self { runtime: runtime.clone(), transport, users, secrets, clusters, pods, certificates }

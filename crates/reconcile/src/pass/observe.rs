@@ -404,6 +404,7 @@ impl Observing {
                 snapshot.image_volume_refused.clone_from(&memory.image_volume_refused);
                 snapshot.priority_class_refused = memory.priority_class.refused().cloned();
                 snapshot.running_backups.clone_from(&memory.running_backups);
+                snapshot.users_to_come.clone_from(&memory.users_to_come);
                 snapshot.etcd.auth = memory.auth;
                 if snapshot.defaults == DefaultsTurn::Now {
                     snapshot.defaults.clone_from(&memory.defaults_turn);

@@ -78,7 +78,7 @@ mod full {
     /// The operator of the playground is a process and no Pod. So that it is found as an installed one is, there is a Pod that looks like
     /// its, on a node that nobody runs.
     async fn show_the_operator(world: &Playground, metrics: SocketAddr) -> Result<()> {
-        let system = NamespaceClient { client: kube_client(&world.path().join("kubeconfig"), SYSTEM).await? };
+        let system = NamespaceClient::new(kube_client(&world.path().join("kubeconfig"), SYSTEM).await?);
         let labels = json!({"app.kubernetes.io/name": "quorate", "app.kubernetes.io/component": "operator"});
         let ports = json!([{"name": "metrics", "containerPort": metrics.port()}]);
         let pod = json!({

@@ -1,6 +1,7 @@
 //! Clusters of real etcd in the playground.
 
 mod alerts;
+mod auth;
 mod backups_before;
 mod certificates;
 mod connection;

@@ -21,8 +21,10 @@ async fn each_user_reads_and_writes_its_own_prefix_and_nothing_else_until_it_is_
         // Nobody is kept from anything yet, and status says so.
         is(&world, name, "True", "AuthDisabled").await?;
     }
-    enable_auth(&world).await?;
-    let root = operator(&world).await?;
+    let auth = json!({ "enabled": true, "allowedPrefixes": ["/billing/", "/shop/", "/ka"] });
+    world.patch("demo", json!({ "spec": { "auth": auth } })).await?;
+    world.wait_for_condition("demo", "AuthReady", "True").await?;
+    let root = client(&world, &entries(&world, "demo-operator-tls").await?).await?;
 
     let [billing, shop] = [connect(&world, "billing").await?, connect(&world, "shop").await?];
     for (client, own, other) in [(&billing, "/billing/a", "/shop/a"), (&shop, "/shop/a", "/billing/a")] {
@@ -74,21 +76,51 @@ async fn each_user_reads_and_writes_its_own_prefix_and_nothing_else_until_it_is_
     .await?;
     connect(&world, "billing").await?.get("/billing/a", Read::Linearizable).await?;
 
+    // What the EtcdCluster does not admit is refused, and taken away where that is narrowed.
+    create(
+        &world,
+        "greedy",
+        json!([{ "allKeys": true, "access": "Read" }, { "prefix": "/shop/", "access": "Read" }]),
+    )
+    .await?;
+    is(&world, "greedy", "False", "PermissionNotAllowed").await?;
+    until("it reads what is admitted", async || {
+        Ok(connect(&world, "greedy")
+            .await?
+            .get("/shop/a", Read::Linearizable)
+            .await
+            .map(drop)
+            .map_err(|error| error.to_string()))
+    })
+    .await?;
+    is_denied(connect(&world, "greedy").await?.get("/billing/a", Read::Linearizable).await.map(drop))?;
+    let narrower =
+        json!({ "spec": { "auth": { "allowedPrefixes": ["/billing/", "/shop/b", "/shop/c", "/ka"] } } });
+    world.patch("demo", narrower).await?;
+    is(&world, "shop", "False", "PermissionNotAllowed").await?;
+    until("shop is refused", async || {
+        Ok(is_denied(shop.put("/shop/a", "x").await.map(drop)).map_err(|error| error.to_string()))
+    })
+    .await?;
+    let wider = json!({ "spec": { "auth": { "allowedPrefixes": ["/billing/", "/shop/", "/ka"] } } });
+    world.patch("demo", wider).await?;
+    is(&world, "shop", "True", "UserReady").await?;
+
     // What others made is left alone.
     root.user_add("kamaji").await?;
-    create(&world, "kamaji", json!([{ "allKeys": true, "access": "ReadWrite" }])).await?;
+    create(&world, "kamaji", json!([{ "prefix": "/kamaji/", "access": "ReadWrite" }])).await?;
     is(&world, "kamaji", "False", "NameTaken").await?;
     ensure!(root.user_get("kamaji").await?.is_empty(), "it got a role");
     ensure!(secrets(&world).get_opt("kamaji-etcd").await?.is_none(), "it got a certificate");
 
-    for name in ["billing", "kamaji"] {
+    for name in ["billing", "kamaji", "greedy"] {
         users(&world).delete(name, &DeleteParams::default()).await?;
         gone(&world, name).await?;
     }
     // Its connection is still open, and its certificate still valid.
     is_denied(billing.get("/billing/a", Read::Linearizable).await.map(drop))?;
     let left = root.user_list().await?;
-    ensure!(left == ["kamaji", "quorate-client", "root", "shop"], "{left:?}");
+    ensure!(left == ["kamaji", "root", "shop"], "{left:?}");
     ensure!(!root.role_list().await?.contains(&role), "its role is left");
     shop.put("/shop/c", "and the other goes on").await?;
     Ok(())
@@ -126,18 +158,7 @@ async fn gone(world: &NamespaceClient, name: &str) -> Result<()> {
     .await
 }
 
-/// As a person does it, with the operator's own user.
-async fn enable_auth(world: &NamespaceClient) -> Result<()> {
-    let client = operator(world).await?;
-    client.role_add("root").await?;
-    for name in ["root", "quorate-client"] {
-        client.user_add(name).await?;
-        client.user_grant_role(name, "root").await?;
-    }
-    Ok(client.auth_enable().await?)
-}
-
-/// A client with the certificate of the operator.
+/// A client with a certificate of the cluster, where auth is disabled.
 async fn operator(world: &NamespaceClient) -> Result<MemberClient> {
     let members = world.members("demo").await?;
     Ok(members.into_iter().next().context("no member")?.1)
@@ -148,11 +169,15 @@ async fn connect(world: &NamespaceClient, name: &str) -> Result<MemberClient> {
     let secret = secret(world, name).await?;
     ensure!(secret["username"] == name && secret["type"] == "etcd", "{:?}", secret.keys());
     ensure!(secret["uri"] == format!("https://{}:{}", secret["host"], secret["port"]), "{}", secret["uri"]);
+    client(world, &secret).await
+}
+
+async fn client(world: &NamespaceClient, secret: &BTreeMap<String, String>) -> Result<MemberClient> {
     let pod = world.pods().get("demo-0").await?;
     let ip = pod.status.and_then(|status| status.pod_ip).context("the Pod has no address")?;
     let pem = |key: &str| secret[key].clone().into_bytes();
-    let (server_name, cert) = (secret["host"].clone(), pem("tls.crt"));
-    let tls = Tls { server_name, ca: pem("ca.crt"), cert, key: pem("tls.key") };
+    let server_name = format!("demo-client.{}.svc", world.client.default_namespace());
+    let tls = Tls { server_name, ca: pem("ca.crt"), cert: pem("tls.crt"), key: pem("tls.key") };
     let endpoint = Endpoint::tls(format!("{ip}:2379").parse()?, tls);
     Ok(MemberClient::new(&endpoint, Deadlines::default())?)
 }
@@ -186,7 +211,11 @@ fn is_denied(reply: Result<(), CallError>) -> Result<()> {
 }
 
 async fn secret(world: &NamespaceClient, user: &str) -> Result<BTreeMap<String, String>> {
-    let data = secrets(world).get(&format!("{user}-etcd")).await?.data.unwrap_or_default();
+    entries(world, &format!("{user}-etcd")).await
+}
+
+async fn entries(world: &NamespaceClient, name: &str) -> Result<BTreeMap<String, String>> {
+    let data = secrets(world).get(name).await?.data.unwrap_or_default();
     data.into_iter().map(|(key, value)| Ok((key, String::from_utf8(value.0)?))).collect()
 }
 

@@ -122,7 +122,7 @@ impl Real {
         let name = format!("conform-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let client = kube_client(&self.kubeconfig, &name).await?;
         add_namespace(&client, &name).await?;
-        NamespaceClient { client: client.clone() }.wait_for_service_account().await?;
+        NamespaceClient::new(client.clone()).wait_for_service_account().await?;
         let mut pair = Pair { ours: ours(&name).await?, real: Side::new(client.clone(), None).await? };
         let found = run(&mut pair, calls).await;
         delete_namespace(&client, &name).await?;

@@ -1,15 +1,24 @@
 //! etcd's auth: how far it is, and its changes.
 
+use std::collections::BTreeSet;
+
 use quorate_etcd::{CallError, MemberClient};
 use quorate_manifests::certificate::ROOT_USER;
-use quorate_model::Refusal;
 use quorate_model::auth::{AuthChange, Root, SeenAuth};
+use quorate_model::{ClusterRef, Refusal};
 
 use super::Shared;
 use super::observe::{ConnectError, count};
 
 /// The role that may do everything. Its name is etcd's own.
 const ROOT_ROLE: &str = "root";
+
+/// The EtcdUsers whose users are not made yet, from the cache of their own controller.
+pub(super) fn users_to_come(shared: &Shared, cluster: &ClusterRef) -> BTreeSet<String> {
+    let users = shared.users.in_namespace(&cluster.namespace);
+    // Of one that does not parse nothing is made.
+    quorate_orders::user::to_come(&cluster.name, users.iter().filter_map(|user| user.0.as_ref().ok()))
+}
 
 /// Whether auth is on and, while it is off, how far the user root is. Once it is on, etcd keeps the user and its role.
 pub(super) async fn look(

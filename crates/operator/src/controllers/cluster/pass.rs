@@ -55,6 +55,7 @@ impl Passes for Worker {
         self.memory.set_defaults_turn(turn);
         self.memory.set_backup_health(backup::health(&shared, &self.cluster, clock.now()));
         self.memory.set_running_backups(backup::running(&shared, &self.cluster, clock.now()));
+        self.memory.set_users_to_come(auth::users_to_come(&shared, &self.cluster));
         let mut pass = Pass::new(self.cluster.clone(), shared.defaults.clone(), &self.memory, clock.now());
         pass.see_clocks(&mut self.memory, shared.runtime.api_clock.difference());
         let mut under_way = FuturesUnordered::new();

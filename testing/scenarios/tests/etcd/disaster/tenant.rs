@@ -74,7 +74,7 @@ impl Tenant {
         let namespaces: Api<Namespace> = Api::all(client.clone());
         let namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
         namespaces.create(&PostParams::default(), &namespace).await?;
-        let own = NamespaceClient { client };
+        let own = NamespaceClient::new(client);
         Ok(Self { name: name.to_owned(), own })
     }
 

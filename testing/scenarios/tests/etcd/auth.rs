@@ -1,0 +1,64 @@
+//! docs/protocols/auth.md at real etcd: auth is switched on and off under writes of a user, and what needs root goes on between.
+
+use anyhow::{Result, ensure};
+use kube::api::{Api, ApiResource, DynamicObject, PostParams};
+use kube::core::GroupVersionKind;
+use quorate_scenarios::{NamespaceClient, Playground, Writer, spec, until};
+use serde_json::json;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn auth_is_switched_on_and_off_under_writes_of_a_user_and_none_fails() -> Result<()> {
+    let world = Playground::start().await?;
+    world.create("demo", spec(3)).await?;
+    world.settled("demo", 3).await?;
+    user(&world, "app").await?;
+    until("the user has its Secret", async || {
+        let found = world.with_certificate_of("app-etcd").members("demo").await;
+        Ok(found.map(drop).map_err(|error| error.to_string()))
+    })
+    .await?;
+    let app = world.with_certificate_of("app-etcd");
+    let writer = Writer::start(&app, "demo").await?;
+
+    world.patch("demo", json!({ "spec": { "auth": { "enabled": true } } })).await?;
+    world.wait_for_condition("demo", "AuthReady", "True").await?;
+    world.settled_again("demo", 3).await?;
+    // The certificate of the cluster's clients is that of no user.
+    let nobody = world.members("demo").await?;
+    ensure!(nobody[0].1.put("writes/of-nobody", "x").await.is_err(), "who is no user writes");
+
+    // A rollout moves leadership: each agent does, and the operator. A member more is added and removed.
+    let labels = json!({ "podTemplate": { "metadata": { "labels": { "rolled": "yes" } } } });
+    world.patch("demo", json!({ "spec": labels })).await?;
+    world.settled_again("demo", 3).await?;
+    for size in [4, 3] {
+        world.patch("demo", json!({ "spec": { "size": size } })).await?;
+        world.settled_again("demo", size).await?;
+    }
+
+    // The spec alone does not open the data.
+    world.patch("demo", json!({ "spec": { "auth": { "enabled": false } } })).await?;
+    let id = world.cluster_id("demo").await?;
+    world.reports("demo", &format!("operator.etcd.io/disable-auth={id}")).await?;
+    ensure!(nobody[0].1.put("writes/of-nobody", "x").await.is_err(), "who is no user writes");
+    let order = json!({ "metadata": { "annotations": { "operator.etcd.io/disable-auth": id } } });
+    world.patch("demo", order).await?;
+    until("auth is off", async || {
+        let status = world.status("demo").await?;
+        Ok(if status["auth"].is_null() { Ok(()) } else { Err(status["auth"].to_string()) })
+    })
+    .await?;
+    world.settled_again("demo", 3).await?;
+    println!("auth on, a rollout, 3 to 4 to 3, auth off: {:?}", writer.figures());
+    writer.stop().await?.are_all_readable(&app, "demo").await
+}
+
+async fn user(world: &NamespaceClient, name: &str) -> Result<()> {
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("operator.etcd.io", "v1alpha1", "EtcdUser"));
+    let users: Api<DynamicObject> = Api::default_namespaced_with(world.client.clone(), &kind);
+    let mut user = DynamicObject::new(name, &kind);
+    user.data =
+        json!({ "spec": { "cluster": "demo", "permissions": [{ "allKeys": true, "access": "ReadWrite" }] } });
+    users.create(&PostParams::default(), &user).await?;
+    Ok(())
+}
