@@ -219,9 +219,11 @@ reasons! {
     CertificateExpired: EtcdCluster;
     /// The Secret of the certificate authority is gone, or has another authority. Certificates cannot be renewed.
     AuthorityLost: EtcdCluster, EtcdUser;
+    /// The authority that the spec names for a new cluster cannot be taken.
+    AuthorityRefused: EtcdCluster;
     /// A certificate authority is being replaced by another one.
     RotatingAuthority: EtcdCluster;
-    /// The order to replace a certificate authority is not followed.
+    /// A certificate authority is not replaced, though that is ordered or the spec names another one.
     RotationRefused: EtcdCluster;
     /// etcd's auth is on.
     AuthOn: EtcdCluster;

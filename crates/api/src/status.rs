@@ -307,6 +307,10 @@ pub struct CertificatesStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer_authority: Option<String>,
 
+    /// The authority of clients is a copy of the one in the Secret that `autoCfg.caBundleSecret` named. Recorded.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub given: bool,
+
     /// The generation of trust: raised when what members are to trust changes. A Pod of an earlier one is restarted. Recorded.
     #[serde(skip_serializing_if = "is_zero")]
     pub trust: u32,
@@ -336,6 +340,10 @@ pub struct RotationStatus {
 
     /// The sha256 of the certificate of the one that takes its place.
     pub to: String,
+
+    /// That one is a copy of the one in the Secret that `autoCfg.caBundleSecret` names.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub given: bool,
 
     /// How far it is. Trust: members and clients learn to trust the new one. Sign: the new one signs. Drop: members forget the earlier one.
     pub stage: String,

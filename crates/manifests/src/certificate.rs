@@ -1,9 +1,12 @@
 //! Certificates: their kinds, the names they are valid for, and their Secrets. Keys are generated elsewhere.
 //!
 //! - [`read`](mod@read): from Secrets to what decisions need; [`order`]: what is generated, and the write of its Secret
+//! - [`given`]: an authority that somebody else made, and [`private_key`] its key
 //! - [`rotation`]: while an authority takes the place of another one
 
+pub mod given;
 pub mod order;
+pub mod private_key;
 pub mod read;
 pub mod rotation;
 
@@ -97,6 +100,11 @@ pub fn authority_name(ca: Ca, uid: &ClusterUid, generation: u32) -> String {
         Ca::Peers => format!("quorate-peer-ca {uid}"),
     };
     if generation == 0 { name } else { format!("{name} {generation}") }
+}
+
+/// Whether an authority of this common name is one that the operator made, for whichever cluster.
+fn is_minted(common_name: &str) -> bool {
+    common_name.starts_with("quorate-ca ") || common_name.starts_with("quorate-peer-ca ")
 }
 
 /// The common name of the client certificate. Where etcd's auth is on it is that of no user.

@@ -53,6 +53,7 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
             .as_ref()
             .and_then(|own| own.peer_authority.as_deref())
             .map(Fingerprint::new),
+        given: status.certificates.as_ref().is_some_and(|own| own.given),
         rotation: status.certificates.as_ref().and_then(|own| rotation::read(own.rotation.as_ref()?)),
         spent_rotation: status.certificates.as_ref().and_then(|own| own.last_rotation_order.clone()),
         trust: status.certificates.as_ref().map_or(0, |own| own.trust),
@@ -158,6 +159,7 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         cluster_id,
         authority,
         peer_authority,
+        given,
         rotation,
         spent_rotation,
         trust,
@@ -207,6 +209,7 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
     let certificates = CertificatesStatus {
         authority: authority.as_ref().map(|own| own.as_str().to_owned()),
         peer_authority: peer_authority.as_ref().map(|own| own.as_str().to_owned()),
+        given: *given,
         trust: *trust,
         rotation: rotation.as_ref().map(rotation::write),
         last_rotation_order: spent_rotation.clone(),

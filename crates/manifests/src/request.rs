@@ -17,7 +17,7 @@ use quorate_model::{
 use serde_json::{Map, Value, json};
 
 use crate::certificate::order::{self, Renewed};
-use crate::certificate::{Certificate, KeyPair, Order, rotation};
+use crate::certificate::{Certificate, KeyPair, Order, given, rotation};
 use crate::kind::Kind;
 use crate::labels::{self, is_owned_by};
 use crate::observe::ClusterObjects;
@@ -149,25 +149,15 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
             let made = made.filter(|backup| backup.metadata.name.as_ref() == Some(name));
             Request::Backup(Box::new(made.unwrap_or_default()))
         }
-        KubeEffect::CreateAuthority { ca } => Request::Certificate(Box::new(order::authority(
-            cluster,
-            at,
-            *ca,
-            &snapshot.uid,
-            generation(context, *ca),
-            context.now,
-        ))),
-        KubeEffect::MakeNextAuthority { ca, secret, resource_version } => {
-            let seen = (secret, resource_version.as_str());
+        KubeEffect::CreateAuthority { ca, given } => {
             let generation = generation(context, *ca);
-            Request::Certificate(Box::new(order::next_authority(
-                at,
-                *ca,
-                &snapshot.uid,
-                seen,
-                generation,
-                context.now,
-            )))
+            let made = order::authority(cluster, at, *ca, &snapshot.uid, generation, context.now);
+            authority_request(context, made, given.as_ref())
+        }
+        KubeEffect::MakeNextAuthority { ca, given, secret, resource_version } => {
+            let (seen, generation) = ((secret, resource_version.as_str()), generation(context, *ca));
+            let made = order::next_authority(at, *ca, &snapshot.uid, seen, generation, context.now);
+            authority_request(context, made, given.as_ref())
         }
         KubeEffect::ArrangeAuthority { ca, secret, resource_version, signer, previous } => {
             let name = Certificate::from(*ca).secret_name(at);
@@ -202,7 +192,9 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
             let seen = snapshot.certificates.as_ref().and_then(|seen| seen.leaves.get(leaf));
             let trusts =
                 seen.is_some_and(|seen| seen.content.as_ref().is_ok_and(|leaf| leaf.trusted.contains(by)));
-            let renewed = Renewed { secret, resource_version, trusts_authority: trusts };
+            let own = (at, &snapshot.uid);
+            let bundle = rotation::with_first(&context.seen.secrets, own, *leaf, by);
+            let renewed = Renewed { secret, resource_version, trusts_authority: trusts, bundle };
             leaf_order(context, *leaf, by, Some(renewed))
         }
         KubeEffect::CreateVolume { member } => {
@@ -428,6 +420,16 @@ fn generation(context: &Context<'_>, ca: Ca) -> u32 {
     let Context { snapshot, record, .. } = context;
     let signs = |seen| record.authority_of(snapshot.signs_for(seen, record, ca)).is_some();
     if snapshot.certificates.as_ref().is_some_and(signs) { record.trust + 1 } else { record.trust }
+}
+
+/// The authority is made; or a copy of the given one is written where it would have gone. If that is not there any more, nothing is.
+fn authority_request(context: &Context<'_>, made: Order, given: Option<&Fingerprint>) -> Request {
+    let Some(given) = given else { return Request::Certificate(Box::new(made)) };
+    let tls = &context.cluster.spec.tls;
+    let pair = given::copy(&context.seen.secrets, &context.snapshot.cluster, tls, given);
+    let empty = KeyPair { cert: String::new(), key: String::new() };
+    let write = made.write(pair.as_ref().unwrap_or(&empty));
+    Request::Write(if pair.is_some() { write } else { Write { act: refused_patch(), ..write } })
 }
 
 /// A leaf that this authority signs. Without its key nothing can be signed, which the driver then reports.

@@ -97,7 +97,7 @@ fn waited_on() -> Vec<Waiting> {
 fn rotation(stage: RotationStage) -> Rotation {
     let fingerprint = |digit: &str| Fingerprint::new(digit.repeat(64));
     let ca = Ca::Clients;
-    Rotation { ca, from: fingerprint("a"), to: fingerprint("b"), stage, since: Instant(0) }
+    Rotation { ca, from: fingerprint("a"), to: fingerprint("b"), given: false, stage, since: Instant(0) }
 }
 
 /// The next one. A new variant does not compile before it is in this chain.
@@ -152,7 +152,11 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             loss: AuthorityLoss::Missing(Some(Fingerprint::new("0a1b2c3d4e5f60718293"))),
         },
         Waiting::AuthorityLost { secret, .. } => Waiting::AuthorityEnded(secret.clone()),
-        Waiting::AuthorityEnded(_) => {
+        Waiting::AuthorityEnded(_) => Waiting::AuthorityRefused {
+            secret: "Secret default/my-ca".to_owned(),
+            why: "its tls.key is not the key of its tls.crt".to_owned(),
+        },
+        Waiting::AuthorityRefused { .. } => {
             Waiting::Rotating(rotation(RotationStage::Trust), Unsafe::NotTrusted(demo()))
         }
         Waiting::Rotating(Rotation { stage: RotationStage::Trust, .. }, _) => {
@@ -426,7 +430,8 @@ fn after_refusal(why: &Unsafe) -> Option<Unsafe> {
         Unsafe::AnotherAuthority => Unsafe::NotTrusted(demo()),
         Unsafe::NotTrusted(_) => Unsafe::EarlierPresented(demo()),
         Unsafe::EarlierPresented(_) => Unsafe::BundleNotWritten,
-        Unsafe::BundleNotWritten => Unsafe::ClockDiffers(ClockDifference::Behind(Span::seconds(600))),
+        Unsafe::BundleNotWritten => Unsafe::OtherSource,
+        Unsafe::OtherSource => Unsafe::ClockDiffers(ClockDifference::Behind(Span::seconds(600))),
         Unsafe::ClockDiffers(_) => Unsafe::AuthNotOrdered,
         Unsafe::AuthNotOrdered => Unsafe::NoRootUser,
         Unsafe::NoRootUser => Unsafe::LacksCredential(demo()),

@@ -192,6 +192,7 @@ fn rotation(since: u32) -> Rotation {
         ca,
         from: Fingerprint::new("a"),
         to: Fingerprint::new("b"),
+        given: since.is_multiple_of(5),
         stage: stages[usize::try_from(since % 3).unwrap()],
         since: Instant(i64::from(since)),
     }
@@ -249,6 +250,7 @@ fn record() -> impl Strategy<Value = Record> {
                     cluster_id: id.map(ClusterId),
                     authority: authority.0.map(Fingerprint::new),
                     peer_authority: authority.1.map(Fingerprint::new),
+                    given: attempt % 2 == 1,
                     rotation: token.2.then(|| rotation(next)),
                     spent_rotation: hibernating.then(|| "peers/again".to_owned()),
                     trust: attempt,

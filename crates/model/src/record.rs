@@ -44,6 +44,8 @@ pub struct Record {
     pub authority: Option<Fingerprint>,
     /// The authority of peers; `None` where that of clients signs for them, too, as in clusters of earlier releases.
     pub peer_authority: Option<Fingerprint>,
+    /// The authority of clients is a copy of one in a Secret that the spec named. Where the spec names none any more, another one takes its place.
+    pub given: bool,
     /// The rotation of an authority that is under way.
     pub rotation: Option<Rotation>,
     /// The order to rotate an authority that was followed or refused last. It is not followed again.

@@ -16,6 +16,8 @@ pub struct Rotation {
     pub from: Fingerprint,
     /// The one that takes its place.
     pub to: Fingerprint,
+    /// That one is a copy of one in a Secret that the spec names.
+    pub given: bool,
     /// How far it is.
     pub stage: RotationStage,
     /// Since when it is in this stage.

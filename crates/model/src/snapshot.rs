@@ -39,7 +39,8 @@ use crate::version::{Minor, Version};
 pub use auth::{KeptOutByAuth, needs_user};
 pub use backup::{BackupBefore, BackupPurpose, BackupState};
 pub use certificates::{
-    Authority, AuthorityLoss, AuthoritySecret, Certificates, LeafCertificate, LeafSecret, Signing,
+    Authority, AuthorityLoss, AuthoritySecret, Certificates, GivenAuthority, LeafCertificate, LeafSecret,
+    Signing,
 };
 pub use database::{
     BACKUP_MAY_TAKE, DEFRAGMENT_DEADLINE, Database, DefragmentAttempt, Maintenance, SPACE_REGAINED_PERCENT,

@@ -3,8 +3,8 @@
 //! B2 create the authorities; I1 record their fingerprints; I2 create the leaves; I3 renew each leaf in place; I4 keep the Secrets
 //! of the authorities beyond their owner. etcd reads its leaf at every handshake, so nothing restarts.
 
-use quorate_model::snapshot::{Authority, AuthoritySecret, Certificates, LeafSecret, Signing};
-use quorate_model::{Ca, Effect, KubeEffect, Leaf, Step, Waiting};
+use quorate_model::snapshot::{Authority, AuthorityLoss, AuthoritySecret, Certificates, LeafSecret, Signing};
+use quorate_model::{Ca, Effect, Fingerprint, KubeEffect, Leaf, Step, Waiting};
 
 use crate::draft::{Draft, Progress};
 
@@ -20,12 +20,17 @@ pub(crate) fn provide(draft: &mut Draft<'_>) -> Progress {
         }
         match draft.seen.signing(seen, &draft.record, ca) {
             Signing::ToCreate => {
-                draft.propose(Effect::kube(Step::B2, KubeEffect::CreateAuthority { ca }));
+                create(draft, ca, seen);
                 all_known = false;
             }
             Signing::With(secret, authority) => {
                 record(draft, ca, authority);
                 keep(draft, ca, secret);
+            }
+            // Only its Secret is gone: the spec names where it came from.
+            Signing::Lost(loss) if copy_of(draft, ca, seen, &loss).is_some() => {
+                let given = copy_of(draft, ca, seen, &loss);
+                draft.propose(Effect::kube(Step::I4, KubeEffect::CreateAuthority { ca, given }));
             }
             // Where every leaf exists, nothing waits for it: the members serve on, and TLSReady reports it.
             Signing::Lost(loss) if !seen.are_complete(&draft.record) => {
@@ -38,6 +43,27 @@ pub(crate) fn provide(draft: &mut Draft<'_>) -> Progress {
         sign(draft, seen);
     }
     if seen.are_complete(&draft.record) { Progress::Done } else { Progress::Pending }
+}
+
+/// B2. Where the spec names an authority of clients, it is a copy of that, or nothing is made.
+fn create(draft: &mut Draft<'_>, ca: Ca, seen: &Certificates) {
+    let named = seen.given.as_ref().filter(|_| ca == Ca::Clients);
+    let given = match named.map(|named| (named, named.usable(&draft.record, draft.now))) {
+        Some((named, Err(why))) => {
+            draft.wait(Waiting::AuthorityRefused { secret: named.secret.clone(), why });
+            return;
+        }
+        Some((_, Ok(authority))) => Some(authority.fingerprint.clone()),
+        None => None,
+    };
+    draft.propose(Effect::kube(Step::B2, KubeEffect::CreateAuthority { ca, given }));
+}
+
+/// The recorded authority, if its Secret does not exist and the one that the spec names has it.
+fn copy_of(draft: &Draft<'_>, ca: Ca, seen: &Certificates, loss: &AuthorityLoss) -> Option<Fingerprint> {
+    let AuthorityLoss::Missing(Some(recorded)) = loss else { return None };
+    let given = seen.given_as(recorded, &draft.record, draft.now).filter(|_| ca == Ca::Clients)?;
+    Some(given.fingerprint.clone())
 }
 
 /// I3 alone, where the record may lack something: leaves that are due by their dates, signed by the authority that is recorded.
@@ -76,6 +102,10 @@ fn record(draft: &mut Draft<'_>, ca: Ca, authority: &Authority) {
     if draft.record.authority_of(ca).is_none() {
         let fingerprint = authority.fingerprint.clone();
         draft.write_record(Step::I1, |record| record.record_authority(ca, fingerprint));
+    }
+    let given = draft.seen.certificates.as_ref().and_then(|seen| seen.given.as_ref());
+    if ca == Ca::Clients && given.is_some_and(|given| given.is(&authority.fingerprint)) {
+        draft.write_record(Step::I1, |record| record.given = true);
     }
 }
 

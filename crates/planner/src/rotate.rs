@@ -46,18 +46,51 @@ pub(crate) fn advance(draft: &mut Draft<'_>) {
     }
 }
 
-/// The authority that is to be replaced: by order, whose text comes with it, or since two thirds of its life are over.
-pub(crate) fn wanted(seen: &Snapshot, record: &Record, now: Instant) -> Option<(Ca, Option<String>)> {
-    if let Some(order) = seen.unspent_rotation(record) {
-        return Some((order.ca, Some(order.text.clone())));
+/// The authority that is to be replaced.
+pub(crate) struct Wanted {
+    pub(crate) ca: Ca,
+    /// The text of the order, if it is one.
+    pub(crate) order: Option<String>,
+    /// The one that takes its place, if the spec names it; `None` if one is made.
+    pub(crate) given: Option<Fingerprint>,
+}
+
+/// The authority that is to be replaced: by order, since the spec says of another one where it comes from, or since two thirds of its life are
+/// over. `Err` if an order cannot be followed, or the authority that the spec names cannot be taken: why.
+pub(crate) fn wanted(seen: &Snapshot, record: &Record, now: Instant) -> Result<Option<Wanted>, String> {
+    let Some(certificates) = seen.certificates.as_ref() else { return Ok(None) };
+    let order = seen.unspent_rotation(record);
+    let ordered = |ca: Ca| order.filter(|order| order.ca == ca).map(|order| order.text.clone());
+    if let Some(text) = ordered(Ca::Peers) {
+        return Ok(Some(Wanted { ca: Ca::Peers, order: Some(text), given: None }));
     }
-    let certificates = seen.certificates.as_ref()?;
-    let is_due = |ca: &Ca| match seen.signing(certificates, record, *ca) {
+    let is_due = |ca: Ca| match seen.signing(certificates, record, ca) {
         Signing::With(_, authority) => now >= authority.validity.renewal(),
         Signing::ToCreate | Signing::Lost(_) => false,
     };
     // That of peers first: it has no clients that need their time.
-    [Ca::Peers, Ca::Clients].into_iter().find(is_due).map(|ca| (ca, None))
+    if is_due(Ca::Peers) {
+        return Ok(Some(Wanted { ca: Ca::Peers, order: None, given: None }));
+    }
+    let order = ordered(Ca::Clients);
+    let Some(named) = &certificates.given else {
+        let is_wanted = order.is_some() || record.given || is_due(Ca::Clients);
+        return Ok(is_wanted.then_some(Wanted { ca: Ca::Clients, order, given: None }));
+    };
+    let given =
+        named.usable(record, now).map_err(|why| format!("{} cannot be taken: {why}", named.secret))?;
+    if record.authority.as_ref() != Some(&given.fingerprint) {
+        let given = Some(given.fingerprint.clone());
+        return Ok(Some(Wanted { ca: Ca::Clients, order, given }));
+    }
+    // Whoever made it renews it.
+    match order {
+        None => Ok(None),
+        Some(_) => Err(format!(
+            "it is a copy of the one in {}. Put another one there, and it takes its place",
+            named.secret
+        )),
+    }
 }
 
 /// Where status was lost, Secrets and Pods say how far the generation had come: one that is used again would say of a Pod that it read what it
@@ -95,7 +128,14 @@ fn give_up_what_is_lost(draft: &mut Draft<'_>, seen: &Certificates) {
 
 /// C1.
 fn begin(draft: &mut Draft<'_>, seen: &Certificates) {
-    let Some((ca, order)) = wanted(draft.seen, &draft.record, draft.now) else { return };
+    let Wanted { ca, order, given } = match wanted(draft.seen, &draft.record, draft.now) {
+        Ok(Some(wanted)) => wanted,
+        Ok(None) => return,
+        Err(why) => {
+            draft.wait(Waiting::RotationRefused(why));
+            return;
+        }
+    };
     if ca == Ca::Clients && draft.seen.signs_for(seen, &draft.record, Ca::Peers) == Ca::Clients {
         draft.wait(Waiting::RotationRefused(
             "it signs for peers, too. Let them have an authority of their own first: operator.etcd.io/rotate-ca=peers"
@@ -112,12 +152,13 @@ fn begin(draft: &mut Draft<'_>, seen: &Certificates) {
     };
     let Some(secret) = seen.authorities.get(&ca) else {
         // Peers get one of their own, and a lost Secret is made again around the new authority.
-        draft.propose(Effect::kube(Step::C1, KubeEffect::CreateAuthority { ca }));
+        draft.propose(Effect::kube(Step::C1, KubeEffect::CreateAuthority { ca, given }));
         return;
     };
-    let Some(to) = made(draft, secret, &from) else {
+    let Some(to) = made(draft, secret, &from, given.as_ref()) else {
         let make = KubeEffect::MakeNextAuthority {
             ca,
+            given,
             secret: secret.uid.clone(),
             resource_version: secret.resource_version.clone(),
         };
@@ -126,18 +167,28 @@ fn begin(draft: &mut Draft<'_>, seen: &Certificates) {
     };
     let (to, since) = (to.fingerprint.clone(), draft.now);
     draft.write_record(Step::C1, |record| {
-        record.rotation = Some(Rotation { ca, from, to, stage: RotationStage::Trust, since });
+        let given = given.is_some();
+        record.rotation = Some(Rotation { ca, from, to, given, stage: RotationStage::Trust, since });
         record.spent_rotation = order.or_else(|| record.spent_rotation.take());
         record.trust += 1;
     });
 }
 
-/// The authority in the Secret that is to take the place of the present one, if it was made and can be used.
-fn made<'a>(draft: &Draft<'_>, secret: &'a AuthoritySecret, from: &Fingerprint) -> Option<&'a Authority> {
+/// The authority in the Secret that is to take the place of the present one, if it was made, or copied, and can be used.
+fn made<'a>(
+    draft: &Draft<'_>,
+    secret: &'a AuthoritySecret,
+    from: &Fingerprint,
+    given: Option<&Fingerprint>,
+) -> Option<&'a Authority> {
     // Where the present one is not in this Secret, because it is in that of clients, or lost, the new one has the place of the signer.
     let own = secret.content.as_ref().ok().filter(|_| secret.with(from).is_none());
-    let made = secret.next.as_ref().or(own);
-    made.filter(|made| made.fingerprint != *from && draft.now < made.validity.renewal())
+    // What was copied before the spec ceased to name it is not taken for one that was made.
+    let next = secret.next.as_ref().filter(|next| given.is_some() || next.minted);
+    match given {
+        Some(given) => next.into_iter().chain(own).find(|made| made.fingerprint == *given),
+        None => next.or(own).filter(|made| made.fingerprint != *from && draft.now < made.validity.renewal()),
+    }
 }
 
 /// C2, C6: what the holders of each leaf are to trust, and the generation of all of them. Without a rotation that is the generation alone, beside
@@ -193,6 +244,9 @@ fn sign_with_new(draft: &mut Draft<'_>, rotation: &Rotation) {
     let (next, since) = (rotation.clone(), draft.now);
     draft.write_record(Step::C4, |record| {
         record.record_authority(next.ca, next.to.clone());
+        if next.ca == Ca::Clients {
+            record.given = next.given;
+        }
         record.rotation = Some(Rotation { stage: RotationStage::Sign, since, ..next });
     });
 }

@@ -100,9 +100,11 @@ fn may_write(scene: &Scene<'_>, write: &KubeEffect) -> Judged {
         | KubeEffect::ApplyMetadata { .. }
         | KubeEffect::CreateBackup { .. }
         | KubeEffect::DeleteBudget { .. } => Ok(()),
-        KubeEffect::CreateAuthority { ca } => certificates::may_create_authority(scene, *ca),
-        KubeEffect::MakeNextAuthority { ca, secret, resource_version } => {
-            rotation::may_make_next(scene, *ca, secret, resource_version)
+        KubeEffect::CreateAuthority { ca, given } => {
+            certificates::may_create_authority(scene, *ca, given.as_ref())
+        }
+        KubeEffect::MakeNextAuthority { ca, given, secret, resource_version } => {
+            rotation::may_make_next(scene, *ca, given.as_ref(), (secret, resource_version))
         }
         KubeEffect::ArrangeAuthority { ca, secret, resource_version, signer, previous } => {
             rotation::may_arrange(scene, *ca, (secret, resource_version), signer, previous.as_ref())

@@ -221,7 +221,7 @@ fn s04_a_leaf_is_not_renewed_beyond_its_authority_and_an_ended_authority_signs_n
 fn r19_only_the_recorded_authority_signs_and_no_other_is_created() {
     let mut world = World::running(1);
     let issue = |by: &str| KubeEffect::IssueLeaf { leaf: Leaf::Client, by: ca(by) };
-    let create = KubeEffect::CreateAuthority { ca: Ca::Clients };
+    let create = KubeEffect::CreateAuthority { ca: Ca::Clients, given: None };
     let other = Err(Unsafe::AnotherAuthority);
     assert_eq!(verdict(&world, issue("ca-1")), other, "the leaf exists");
     let lost = certificates(&mut world.seen).leaves.remove(&Leaf::Client).unwrap();
@@ -353,7 +353,7 @@ fn s14_in_a_cluster_of_an_earlier_release_the_authority_of_clients_goes_on_signi
     assert!(secrets(&world.plan()).is_empty() && world.plan().recorded_steps.is_empty());
     age(&mut world, Leaf::Peer, 300);
     assert_eq!(secrets(&world.plan()), ["I3 renew the peer certificate, signed by ca-1"]);
-    let create = KubeEffect::CreateAuthority { ca: Ca::Peers };
+    let create = KubeEffect::CreateAuthority { ca: Ca::Peers, given: None };
     assert_eq!(verdict(&world, create), Err(Unsafe::AnotherAuthority), "members would refuse each other");
 
     // A Secret of that name that nobody trusts yet decides nothing.

@@ -11,6 +11,7 @@ mod connection;
 mod corruption;
 mod delivery;
 mod evictions;
+mod given;
 mod hazards;
 mod health;
 mod in_place;

@@ -20,7 +20,7 @@ fn peer_service() -> Effect {
 }
 
 fn create_authority() -> Effect {
-    Effect::kube(Step::B2, KubeEffect::CreateAuthority { ca: Ca::Clients })
+    Effect::kube(Step::B2, KubeEffect::CreateAuthority { ca: Ca::Clients, given: None })
 }
 
 fn client_service() -> Effect {

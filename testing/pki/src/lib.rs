@@ -33,6 +33,17 @@ pub fn authority(common_name: &str, number: u64, validity: Validity) -> Pair {
     Pair { cert: cert.pem(), key: format!("key {number} of {common_name}") }
 }
 
+/// An authority as a person makes it: its key is a number, too, in the form of an ECDSA key that fits the certificate.
+pub fn authority_of_others(common_name: &str, number: u64, validity: Validity) -> Pair {
+    // SEC 1: version, a private part, P-256, and the public part.
+    let head = [&[0x30, 0x77, 0x02, 0x01, 0x01, 0x04, 0x20][..], &[1; 32]].concat();
+    let curve = [0xa0, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
+    let public = [&[0xa1, 0x44, 0x03, 0x42, 0x00][..], &NumberedKey::of(number).0].concat();
+    let key = pem::encode(&pem::Pem::new("EC PRIVATE KEY", [&head[..], &curve, &public].concat()));
+    let Pair { cert, key: number } = authority(common_name, number, validity);
+    Pair { cert, key: format!("{number}\n{key}") }
+}
+
 /// A leaf for server and client use, signed by the authority whose key this is.
 pub fn leaf(
     authority_key: &str,
@@ -54,7 +65,8 @@ pub fn leaf(
 
 /// The number in a key, and the common name of its certificate.
 pub fn read(key: &str) -> (u64, String) {
-    let parts = key.strip_prefix("key ").and_then(|rest| rest.split_once(" of "));
+    let parts = key.lines().next().unwrap_or_default();
+    let parts = parts.strip_prefix("key ").and_then(|rest| rest.split_once(" of "));
     let (number, name) = parts.unwrap_or(("0", ""));
     (number.parse().unwrap_or(0), name.to_owned())
 }

@@ -119,11 +119,18 @@ impl Trust {
         fit.cloned()
     }
 
-    /// Whether one of the authorities in this entry of a Secret signed the leaf in that one. What a person put there is not judged.
+    /// Whether one of the authorities in this entry of a Secret signed the leaf in that one: one with the name and the key of its signer, whatever
+    /// its dates. What a person put there is not judged.
     pub(crate) fn admits(&self, trusted: &str, leaf: &str) -> bool {
-        let bundle = serde_json::from_value::<ByteString>(Value::String(trusted.to_owned()));
-        let bundle = bundle.map(|bundle| String::from_utf8_lossy(&bundle.0).into_owned()).unwrap_or_default();
-        self.signers.get(leaf).is_none_or(|signer| bundle.contains(signer.trim()))
+        let Some(signer) = self.signers.get(leaf) else { return true };
+        let bundle =
+            serde_json::from_value::<ByteString>(Value::String(trusted.to_owned())).unwrap_or_default();
+        let bundle_text = String::from_utf8_lossy(&bundle.0);
+        let signer = signer.trim();
+        bundle_text.contains(signer) || {
+            let own = identities(signer.as_bytes());
+            identities(&bundle.0).iter().any(|one| own.contains(one))
+        }
     }
 
     /// From when until when a certificate is valid that is stored as this.
@@ -146,6 +153,16 @@ pub(crate) fn shown(leaf: &str, bundle: &str) -> Shown {
         leaf: ders(leaf).into_iter().next().unwrap_or_default(),
         trusted: ders(bundle).iter().filter_map(subject).collect(),
     }
+}
+
+/// The names and the keys of the certificates in a PEM.
+fn identities(pem: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let ders = Pem::iter_from_buffer(pem).filter_map(Result::ok);
+    let identity = |pem: Pem| {
+        let (_, certificate) = X509Certificate::from_der(&pem.contents).ok()?;
+        Some((certificate.subject().as_raw().to_vec(), certificate.public_key().raw.to_vec()))
+    };
+    ders.filter_map(identity).collect()
 }
 
 /// As it is stored in a Secret.

@@ -268,7 +268,8 @@ impl World {
         created.map(drop).map_err(|error| error.message)
     }
 
-    /// Changes the spec by a merge patch, or orders a restore in place, if the API server accepts it.
+    /// Changes the spec by a merge patch, or orders a restore in place, if the API server accepts it. A person may also write a Secret, before
+    /// the rest: `{"secret": {"name", "data"}}`, without data to remove it.
     pub fn edit(&mut self, spec: &Value) -> Result<(), String> {
         self.spec_changed();
         self.remedy = Remedy::NotYet;
@@ -277,6 +278,13 @@ impl World {
         }
         if let Some(order) = spec.get("etcdRestore") {
             return self.order_restore(order);
+        }
+        if let Some(secret) = spec.get("secret") {
+            let (name, data) = (secret["name"].as_str().unwrap_or_default(), &secret["data"]);
+            self.put_secret(name, data)?;
+            let rest = spec.as_object().into_iter().flatten().filter(|(key, _)| *key != "secret");
+            return self
+                .merge(&Value::Object(rest.map(|(key, value)| (key.clone(), value.clone())).collect()));
         }
         if !spec["metadata"]["annotations"][keys::RECOVER_QUORUM_FROM].is_null() {
             self.recovery_is_ordered();

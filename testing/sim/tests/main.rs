@@ -19,6 +19,7 @@ mod explore_versions;
 mod explore_wide;
 mod for_good;
 mod found;
+mod given;
 mod health;
 mod in_place;
 mod leadership;

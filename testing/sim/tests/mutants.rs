@@ -43,6 +43,9 @@ const OF_ROTATION: [&str; 3] = ["NotTrusted", "EarlierPresented", "BundleNotWrit
 /// Only auth has them: `testing/sim/tests/auth.rs` and `crates/planner/tests/auth.rs` show that they are needed.
 const OF_AUTH: [&str; 3] = ["AuthNotOrdered", "NoRootUser", "LacksCredential"];
 
+/// Only a spec that names an authority has it: `crates/planner/tests/given.rs` shows that it is needed.
+const OF_SOURCES: [&str; 1] = ["OtherSource"];
+
 /// What the budget, which is closed only after the volume of the next member exists, refuses as well; and a verdict that stays while
 /// its kubelet reports no more; and a restart in memory that nobody replaces. `crates/planner/tests/rules.rs`, `replace.rs` and
 /// `losses.rs` show that they are needed.
@@ -134,6 +137,7 @@ fn every_safety_check_and_rule_is_shown_to_be_needed() {
             || OF_CERTIFICATES.contains(check)
             || OF_ROTATION.contains(check)
             || OF_AUTH.contains(check)
+            || OF_SOURCES.contains(check)
             || OF_REPLACEMENT.contains(check)
             || OF_CORRUPTION.contains(check)
             || OF_VERSIONS.contains(check)

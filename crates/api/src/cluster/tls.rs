@@ -101,12 +101,11 @@ pub struct AutoTlsConfig {
     ]))]
     pub validity_duration: Option<String>,
 
-    /// A field of the etcd-io operator. Refused unless empty: the operator creates the authority of a cluster itself.
+    /// The name of a Secret with an authority of yours (tls.crt, tls.key) that is to sign for servers and clients. It needs the label
+    /// operator.etcd.io/cluster=NAME. A copy is kept in NAME-ca. Another authority in it, another name or none begins a rotation. Everything that this
+    /// authority signs is let in as a client. Absent: the operator makes one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253), extend("x-kubernetes-validations" = [
-        rule("self == ''", "not supported yet: tls.providerCfg.autoCfg.caBundleSecret; the operator creates the authority of \
-            each cluster itself (Secret NAME-ca). Remove it"),
-    ]))]
+    #[schemars(length(max = 253))]
     pub ca_bundle_secret: Option<String>,
 }
 

@@ -94,12 +94,12 @@ struct Store {
 enum Trusted {
     /// The certificate that is generated.
     Itself,
-    /// This authority.
+    /// This authority, and what is trusted beside it.
     Authority(String),
 }
 
 /// The Secret of a leaf that is renewed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Renewed<'a> {
     /// Precondition.
     pub(crate) secret: &'a Uid,
@@ -107,6 +107,8 @@ pub(crate) struct Renewed<'a> {
     pub(crate) resource_version: &'a str,
     /// Its `ca.crt` has the authority already.
     pub(crate) trusts_authority: bool,
+    /// Its `ca.crt` with that one first, if it is another one now.
+    pub(crate) bundle: Option<String>,
 }
 
 /// The order of a new authority. Its Secret has no owner: it is kept with the data.
@@ -177,7 +179,7 @@ pub(crate) fn leaf(
 ) -> Order {
     let uid = ClusterUid::new(cluster.metadata.uid.clone().unwrap_or_default());
     let name = Certificate::from(leaf).secret_name(at);
-    let (act, ca) = if let Some(Renewed { secret, resource_version, trusts_authority }) = renewed {
+    let (act, ca) = if let Some(Renewed { secret, resource_version, trusts_authority, bundle }) = renewed {
         let metadata = json!({
             "uid": secret.as_str(), "resourceVersion": resource_version, "labels": labels::not_backed_up(),
         });
@@ -187,7 +189,7 @@ pub(crate) fn leaf(
             // What was trusted beside it is gone.
             patch["data"] = json!({ TRUST: entry_of(trust) });
         }
-        (Act::Patch(patch), ca)
+        (Act::Patch(patch), ca.or(bundle.map(Trusted::Authority)))
     } else {
         let mut secret = Secret {
             metadata: labels::owned(cluster, at, name.clone()),

@@ -49,6 +49,7 @@ pub fn read(
         authority_names: Ca::ALL.into_iter().map(name).collect(),
         authorities: authorities.iter().map(|(ca, secret)| (*ca, authority_secret(secret, uid))).collect(),
         leaves: Leaf::of_cluster(auth).filter_map(leaf).collect::<BTreeMap<_, _>>(),
+        given: super::given::read(secrets, at, tls),
     }
 }
 
@@ -88,7 +89,7 @@ fn authority(secret: &Secret) -> Result<Authority, String> {
     if !first.is_authority {
         return Err(format!("the certificate in {CERT} is not one of an authority"));
     }
-    Ok(Authority { fingerprint: first.fingerprint, validity: first.validity })
+    Ok(first.into_authority())
 }
 
 fn leaf_secret(secret: &Secret, leaf: Leaf, names: &[String], signers: &[Parsed]) -> LeafSecret {
@@ -175,6 +176,12 @@ pub(super) struct Parsed {
 }
 
 impl Parsed {
+    /// As an authority.
+    pub(super) fn into_authority(self) -> Authority {
+        let minted = super::is_minted(&self.common_name);
+        Authority { fingerprint: self.fingerprint, validity: self.validity, minted }
+    }
+
     /// By name and by key identifier, both of which the operator writes. A signature needs no check here: whoever can write
     /// this Secret can replace the authority, too.
     pub(super) fn is_signed_by(&self, authority: &Self) -> bool {

@@ -57,7 +57,7 @@ pub(crate) fn at(secret: &Secret, place: Place) -> Option<Authority> {
         entry(secret, key)?;
     }
     let found = one(secret, cert).ok().filter(|found| found.is_authority)?;
-    Some(Authority { fingerprint: found.fingerprint, validity: found.validity })
+    Some(found.into_authority())
 }
 
 /// The generation of trust of a leaf's Secret.
@@ -137,6 +137,20 @@ pub(crate) fn write_trust(
     let pem: String = bundle.into_iter().map(|block| block.pem.as_str()).collect();
     let data = json!({ CA: ByteString(pem.into_bytes()), TRUST: entry_of(generation) });
     Some(patch(uid, version, &data))
+}
+
+/// I3: a leaf's `ca.crt` with this authority first, if it has it elsewhere. Where two authorities have one name and one key, as after a renewal by
+/// whoever made them, the first one is taken for the signer.
+pub(crate) fn with_first(
+    secrets: &[&Secret],
+    own: (&ClusterRef, &ClusterUid),
+    leaf: Leaf,
+    first: &Fingerprint,
+) -> Option<String> {
+    let here = blocks(leaf_secret(secrets, own, leaf)?, CA);
+    let place = here.iter().position(|block| block.fingerprint == *first).filter(|place| *place > 0)?;
+    let rest = here.iter().enumerate().filter(|(other, _)| *other != place).map(|(_, block)| block);
+    Some(here.get(place).into_iter().chain(rest).map(|block| block.pem.as_str()).collect())
 }
 
 /// What a handshake shows, in terms of the authorities that are known: those in the Secrets of the cluster.

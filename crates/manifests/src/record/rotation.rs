@@ -13,17 +13,19 @@ pub(super) fn read(status: &RotationStatus) -> Option<Rotation> {
         ca: Ca::ALL.into_iter().find(|ca| ca.as_str() == status.authority)?,
         from: Fingerprint::new(&*status.from),
         to: Fingerprint::new(&*status.to),
+        given: status.given,
         stage: stages.into_iter().find(|stage| stage.as_str() == status.stage)?,
         since: Instant(status.since.0.as_millisecond()),
     })
 }
 
 pub(super) fn write(rotation: &Rotation) -> RotationStatus {
-    let Rotation { ca, from, to, stage, since } = rotation;
+    let Rotation { ca, from, to, given, stage, since } = rotation;
     RotationStatus {
         authority: ca.as_str().to_owned(),
         from: from.as_str().to_owned(),
         to: to.as_str().to_owned(),
+        given: *given,
         stage: stage.as_str().to_owned(),
         since: micro(*since),
     }

@@ -38,6 +38,10 @@ pub(super) fn ready(picture: &Picture<'_>) -> Finding {
     if let Some(lost) = lost {
         return Finding::no(Reason::AuthorityLost, lost);
     }
+    let is_refused = |waiting: &&Waiting| matches!(waiting, Waiting::AuthorityRefused { .. });
+    if let Some(waiting) = picture.plan.waiting.iter().find(is_refused) {
+        return Finding::no(Reason::AuthorityRefused, text(waiting));
+    }
     let authority = |(ca, signing): (Ca, Signing<'_>)| match signing {
         Signing::With(_, authority) => Some((ca, authority.clone())),
         Signing::ToCreate | Signing::Lost(_) => None,
@@ -82,13 +86,19 @@ fn of_leaves(picture: &Picture<'_>, seen: &Certificates, authorities: &BTreeMap<
     }
     if let Some((ca, authority)) = authorities.iter().find(|(_, own)| ends_soon(own.validity, now)) {
         let ends = time(authority.validity.not_after).0;
+        let named = seen.given.as_ref().filter(|_| *ca == Ca::Clients);
+        let cure = match named {
+            Some(named) => format!("Put another one into {}, and it takes its place", named.secret),
+            None => format!(
+                "Another one takes its place: if that is not under way, annotate the EtcdCluster with {}={ca}",
+                keys::ROTATE_CA
+            ),
+        };
+        let secret = seen.authority_name(*ca);
         return Finding::yes(
             Reason::CertificateExpiring,
             format!(
-                "the certificate authority in {} ends on {ends}, and no certificate is renewed beyond that. Another one takes its place: if \
-                 that is not under way, annotate the EtcdCluster with {}={ca}",
-                seen.authority_name(*ca),
-                keys::ROTATE_CA
+                "the certificate authority in {secret} ends on {ends}, and no certificate is renewed beyond that. {cure}"
             ),
         );
     }
@@ -96,6 +106,10 @@ fn of_leaves(picture: &Picture<'_>, seen: &Certificates, authorities: &BTreeMap<
         |waiting: &&Waiting| matches!(waiting, Waiting::Rotating(..) | Waiting::ClientsHaveTime(..));
     if let Some(waiting) = picture.plan.waiting.iter().find(rotates) {
         return Finding::yes(Reason::RotatingAuthority, text(waiting));
+    }
+    let is_refused = |waiting: &&Waiting| matches!(waiting, Waiting::RotationRefused(_));
+    if let Some(waiting) = picture.plan.waiting.iter().find(is_refused) {
+        return Finding::yes(Reason::RotationRefused, text(waiting));
     }
     match picture.record.leaves().find(is_outdated) {
         Some(leaf) => Finding::yes(Reason::CertificateExpiring, overdue(picture, seen, leaf)),

@@ -173,7 +173,13 @@ fn is_refused(available: &Condition) -> bool {
 }
 
 fn is_certificate_trouble(ready: &Condition) -> bool {
-    let troubles = [Reason::CertificateExpiring, Reason::CertificateExpired, Reason::AuthorityLost];
+    let troubles = [
+        Reason::CertificateExpiring,
+        Reason::CertificateExpired,
+        Reason::AuthorityLost,
+        Reason::AuthorityRefused,
+        Reason::RotationRefused,
+    ];
     troubles.into_iter().any(|reason| is(ready, reason))
 }
 
@@ -192,6 +198,8 @@ fn is_reported_elsewhere(progressing: &Condition) -> bool {
         Reason::VersionRefused,
         Reason::UpgradeBackupFailed,
         Reason::AuthorityLost,
+        Reason::AuthorityRefused,
+        Reason::RotationRefused,
         Reason::CertificateExpired,
         Reason::DataLost,
         Reason::ReplacementDisabled,

@@ -183,6 +183,13 @@ fn row(waiting: &Waiting) -> Row {
                  do not accept each other. Take a backup of the data, and create a new EtcdCluster with it"
             ),
         ),
+        Waiting::AuthorityRefused { secret, why } => needs_person(
+            Reason::AuthorityRefused,
+            format!(
+                "tls.providerCfg.autoCfg.caBundleSecret names {secret}, whose authority cannot be taken: {why}. Nothing is created \
+                 until it can, or the field is removed"
+            ),
+        ),
         Waiting::Rotating(rotation, why) => {
             moves(Reason::RotatingAuthority, text::rotating(rotation, &why.to_string())).stopping(Stops::Nothing)
         }

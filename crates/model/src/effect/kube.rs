@@ -53,6 +53,8 @@ pub enum KubeEffect {
     CreateAuthority {
         /// Which.
         ca: Ca,
+        /// A copy of this one, in the Secret that the spec names; `None` if it is made.
+        given: Option<Fingerprint>,
     },
     /// Take the Secret of an authority into the care of this EtcdCluster: it gets no owner, and this incarnation's uid.
     KeepAuthority {
@@ -76,6 +78,8 @@ pub enum KubeEffect {
     MakeNextAuthority {
         /// Which.
         ca: Ca,
+        /// A copy of this one, in the Secret that the spec names; `None` if it is made.
+        given: Option<Fingerprint>,
         /// Precondition: this Secret and no later one.
         secret: Uid,
         /// Precondition: as it was observed.
@@ -381,14 +385,24 @@ impl fmt::Display for KubeEffect {
                 write!(f, "apply the PodDisruptionBudget (minAvailable {min_available})")
             }
             Self::CreateBackup { name } => write!(f, "create EtcdBackup {name}"),
-            Self::CreateAuthority { ca } => write!(f, "create the certificate authority of {ca}"),
+            Self::CreateAuthority { ca, given: None } => {
+                write!(f, "create the certificate authority of {ca}")
+            }
+            Self::CreateAuthority { ca, given: Some(given) } => {
+                write!(f, "create the certificate authority of {ca} as a copy of {given}")
+            }
             Self::KeepAuthority { ca, .. } => {
                 write!(f, "keep the Secret of the certificate authority of {ca} beyond its owner")
             }
             Self::DeleteAuthority { ca, secret, .. } => {
                 write!(f, "delete the Secret of the certificate authority of {ca} (uid {secret})")
             }
-            Self::MakeNextAuthority { ca, .. } => write!(f, "make the next certificate authority of {ca}"),
+            Self::MakeNextAuthority { ca, given: None, .. } => {
+                write!(f, "make the next certificate authority of {ca}")
+            }
+            Self::MakeNextAuthority { ca, given: Some(given), .. } => {
+                write!(f, "take {given} as the next certificate authority of {ca}")
+            }
             Self::ArrangeAuthority { ca, signer, .. } => {
                 write!(f, "let certificate authority {signer} sign for {ca}")
             }

@@ -75,6 +75,8 @@ pub enum Unsafe {
     EarlierPresented(MemberName),
     /// R19: the Secrets of leaves do not have all that members are to trust or to present yet.
     BundleNotWritten,
+    /// R19: the authority of clients is not the one that the spec names, or that cannot be taken.
+    OtherSource,
     /// R23: the operator's clock differs from the API server's, so nothing is signed or old enough to be given up, and how long ago clients
     /// were led away is not known (R24).
     ClockDiffers(ClockDifference),
@@ -155,6 +157,7 @@ impl Unsafe {
         NotTrusted,
         EarlierPresented,
         BundleNotWritten,
+        OtherSource,
         ClockDiffers,
         AuthNotOrdered,
         NoRootUser,
@@ -274,6 +277,7 @@ impl fmt::Display for Unsafe {
                 write!(f, "{member} is not seen to present a certificate of the new authority: its kubelet brings it within minutes")
             }
             Self::BundleNotWritten => f.write_str("the Secrets of the certificates are being written"),
+            Self::OtherSource => f.write_str("the certificate authority is not the one that the spec names"),
             Self::ClockDiffers(differs) => write!(
                 f,
                 "the operator's clock is {differs}, so nothing is signed, removed or given up by it. Set the clocks"

@@ -102,6 +102,13 @@ pub enum Waiting {
     },
     /// The certificate authority in this Secret has ended, so it signs nothing.
     AuthorityEnded(String),
+    /// The authority that the spec names for a new cluster cannot be taken.
+    AuthorityRefused {
+        /// Its Secret: `Secret default/my-ca`.
+        secret: String,
+        /// Why.
+        why: String,
+    },
     /// An authority is being replaced, and this holds up its next step.
     Rotating(Rotation, Unsafe),
     /// An authority is being replaced, and clients have time until then.

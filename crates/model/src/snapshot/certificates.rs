@@ -24,6 +24,17 @@ pub struct Certificates {
     pub authorities: BTreeMap<Ca, AuthoritySecret>,
     /// Those of the leaves that exist, of those that the cluster has by the record that was observed.
     pub leaves: BTreeMap<Leaf, LeafSecret>,
+    /// The authority of clients that somebody else made, if the spec names its Secret.
+    pub given: Option<GivenAuthority>,
+}
+
+/// An authority in a Secret that the spec names: a copy of it signs for clients. The Secret itself is mounted nowhere, so nothing ends with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GivenAuthority {
+    /// The Secret in messages: `Secret default/my-ca`.
+    pub secret: String,
+    /// What is in it, or why it cannot be taken.
+    pub content: Result<Authority, String>,
 }
 
 /// The Secret of an authority.
@@ -52,6 +63,8 @@ pub struct Authority {
     pub fingerprint: Fingerprint,
     /// How long it is valid.
     pub validity: Validity,
+    /// The operator made it, as its name says.
+    pub minted: bool,
 }
 
 /// The Secret of a leaf.
@@ -213,7 +226,9 @@ impl Snapshot {
     /// Whether a handshake shows that a member does not trust what its Secrets had when it started, as the agent saw them: somebody has
     /// changed them in between.
     fn read_other_authorities(&self, record: &Record, member: &MemberName) -> bool {
-        let Some(Rotation { ca, from, to, stage, since: _ }) = &record.rotation else { return false };
+        let Some(Rotation { ca, from, to, stage, given: _, since: _ }) = &record.rotation else {
+            return false;
+        };
         let shown = self.etcd.handshakes.get(&(member.clone(), *ca));
         shown.is_some_and(|shown| match stage {
             RotationStage::Trust | RotationStage::Sign => !shown.trusts.contains(to),
@@ -247,6 +262,12 @@ impl Certificates {
         self.leaves.values().map(|leaf| leaf.content.as_ref().map_or(0, |leaf| leaf.trust)).min().unwrap_or(0)
     }
 
+    /// The authority that the spec names, if it is this one and can be taken.
+    pub fn given_as(&self, fingerprint: &Fingerprint, record: &Record, now: Instant) -> Option<&Authority> {
+        let usable = self.given.as_ref()?.usable(record, now).ok()?;
+        (usable.fingerprint == *fingerprint).then_some(usable)
+    }
+
     /// Whether every leaf exists, so that Pods can mount them.
     pub fn are_complete(&self, record: &Record) -> bool {
         record.leaves().all(|leaf| self.leaves.contains_key(&leaf))
@@ -258,6 +279,33 @@ impl Certificates {
         let authority = authorities.filter_map(|secret| Some(secret.content.as_ref().ok()?.validity));
         let leaves = self.leaves.values().filter_map(|leaf| Some(leaf.content.as_ref().ok()?.validity));
         authority.chain(leaves).map(|validity| validity.not_after).min()
+    }
+}
+
+impl GivenAuthority {
+    /// The authority, if it can be taken now, or why not. Who signs for peers signs for nobody else.
+    pub fn usable(&self, record: &Record, now: Instant) -> Result<&Authority, String> {
+        let authority = self.content.as_ref().map_err(Clone::clone)?;
+        let Validity { not_before, not_after } = authority.validity;
+        if record.peer_authority.as_ref() == Some(&authority.fingerprint) {
+            return Err(
+                "it is the authority of peers: whoever it signs for could write the log of the members"
+                    .to_owned(),
+            );
+        }
+        if authority.validity.is_in_future(now) {
+            return Err("it is not valid yet".to_owned());
+        }
+        // TLSReady would ask for another one at once.
+        if authority.validity.has_ended(now) || (not_after - now).0 < (not_after - not_before).0 / 10 {
+            return Err("it has ended, or is in the last tenth of its life".to_owned());
+        }
+        Ok(authority)
+    }
+
+    /// Whether it is this authority, usable or not.
+    pub fn is(&self, fingerprint: &Fingerprint) -> bool {
+        self.content.as_ref().is_ok_and(|authority| authority.fingerprint == *fingerprint)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Generates keys and certificates. What is generated, and for how long it is valid, is decided by `quorate_manifests`.
 
-use quorate_manifests::certificate::{Generate, KeyPair, LeafContent, read};
+use quorate_manifests::certificate::{Generate, KeyPair, LeafContent, private_key, read};
 use quorate_model::Instant;
 use quorate_model::certificate::Validity;
 use rcgen::{
@@ -50,7 +50,10 @@ fn authority(common_name: &str, validity: Validity) -> Result<KeyPair, IssueErro
 }
 
 fn leaf(authority: &KeyPair, content: &LeafContent) -> Result<KeyPair, IssueError> {
-    let key = rcgen::KeyPair::from_pem(&authority.key).map_err(IssueError::Authority)?;
+    // Somebody else may have made it, and written its key in another form.
+    let key = private_key::to_pkcs8(&authority.key);
+    let key =
+        rcgen::KeyPair::from_pem(key.as_ref().unwrap_or(&authority.key)).map_err(IssueError::Authority)?;
     // A handshake shows names and key identifiers alone, by which this would go unnoticed.
     if read::public_key(&authority.cert) != Some(key.subject_public_key_info()) {
         return Err(IssueError::OtherKey);
@@ -181,6 +184,31 @@ mod tests {
         assert!(is_pair(one.cert.as_bytes(), one.key.as_bytes()));
         assert!(!is_pair(one.cert.as_bytes(), other.key.as_bytes()));
         assert!(!is_pair(one.cert.as_bytes(), b"") && !is_pair(b"", one.key.as_bytes()));
+    }
+
+    #[test]
+    fn an_authority_of_others_signs_whatever_form_its_key_has() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        for name in ["rsa-pkcs1", "rsa-pkcs8", "p256-sec1", "p384-pkcs8"] {
+            let path = format!("{}/../manifests/tests/authorities/{name}.pem", env!("CARGO_MANIFEST_DIR"));
+            let pem = std::fs::read_to_string(path).unwrap();
+            let authority = KeyPair { cert: pem.clone(), key: pem };
+            let validity =
+                Validity { not_before: Instant(NOW.0 - 600_000), not_after: Instant(NOW.0 + 86_400_000) };
+            let content = LeafContent {
+                common_name: "quorate-server".to_owned(),
+                organizations: Vec::new(),
+                names: vec!["demo-client".to_owned()],
+                server: true,
+                validity,
+            };
+            let pair = generate(&Generate::Leaf { authority: authority.clone(), content }).expect(name);
+            let mut roots = RootCertStore::empty();
+            roots.add(CertificateDer::from_pem_slice(authority.cert.as_bytes()).unwrap()).unwrap();
+            let leaf = CertificateDer::from_pem_slice(pair.cert.as_bytes()).unwrap();
+            let issued = Issued { roots: Arc::new(roots), leaf };
+            assert!(issued.serves("demo-client", at(0)) && issued.is_client(), "{name}");
+        }
     }
 
     #[test]

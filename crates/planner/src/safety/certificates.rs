@@ -3,16 +3,17 @@
 //! as volumes are (R10).
 
 use quorate_model::effect::Unsafe;
-use quorate_model::snapshot::{AuthoritySecret, Certificates, Signing};
+use quorate_model::snapshot::{AuthorityLoss, AuthoritySecret, Certificates, Signing};
 use quorate_model::target::Retention;
 use quorate_model::{Ca, Fingerprint, Leaf, Uid};
 
 use super::{Judged, Scene, forbid};
 
-/// Only where nothing was signed, and nothing may trust another one.
-pub(super) fn may_create_authority(scene: &Scene<'_>, ca: Ca) -> Judged {
+/// Only where nothing was signed, and nothing may trust another one; or again the one that is recorded.
+pub(super) fn may_create_authority(scene: &Scene<'_>, ca: Ca, given: Option<&Fingerprint>) -> Judged {
     super::clocks_agree(scene.seen)?;
     let seen = scene.seen.certificates.as_ref().ok_or(Unsafe::AnotherAuthority)?;
+    is_of_source(scene, seen, ca, given)?;
     if super::rotation::needs_secret(scene, seen, ca) {
         return Ok(());
     }
@@ -21,8 +22,25 @@ pub(super) fn may_create_authority(scene: &Scene<'_>, ca: Ca) -> Judged {
     }
     match scene.seen.signing(seen, scene.record, ca) {
         Signing::ToCreate => Ok(()),
+        Signing::Lost(AuthorityLoss::Missing(Some(recorded))) if given == Some(&recorded) => Ok(()),
         Signing::With(..) | Signing::Lost(_) => forbid(Unsafe::AnotherAuthority),
     }
+}
+
+/// An authority of clients is that which the spec names, if it names one and that can be taken. That of peers is always made: who has the
+/// key of another one could write the log of the members.
+pub(super) fn is_of_source(
+    scene: &Scene<'_>,
+    seen: &Certificates,
+    ca: Ca,
+    given: Option<&Fingerprint>,
+) -> Judged {
+    let named = seen.given.as_ref().filter(|_| ca == Ca::Clients);
+    let is_so = match given {
+        None => named.is_none(),
+        Some(given) => named.is_some() && seen.given_as(given, scene.record, scene.now).is_some(),
+    };
+    if is_so { Ok(()) } else { forbid(Unsafe::OtherSource) }
 }
 
 /// Only that of this cluster.

@@ -93,14 +93,21 @@ pub(super) fn needs_secret(scene: &Scene<'_>, seen: &Certificates, ca: Ca) -> bo
     // Nobody trusts it before it is recorded, and what signed the leaf of peers says until then which one is theirs.
     let has_signer = scene.record.authority_of(scene.seen.signs_for(seen, scene.record, ca)).is_some();
     let wanted = rotate::wanted(scene.seen, scene.record, scene.now);
-    let is_wanted = wanted.is_some_and(|(wanted, _)| wanted == ca);
+    let is_wanted = wanted.is_ok_and(|wanted| wanted.is_some_and(|wanted| wanted.ca == ca));
     is_absent && has_signer && is_wanted && may_begin_rotation(scene.seen, scene.record).is_ok()
 }
 
 /// C1: beside the authority that it takes the place of, and before anything is recorded.
-pub(super) fn may_make_next(scene: &Scene<'_>, ca: Ca, secret: &Uid, version: &str) -> Judged {
+pub(super) fn may_make_next(
+    scene: &Scene<'_>,
+    ca: Ca,
+    given: Option<&Fingerprint>,
+    (secret, version): (&Uid, &str),
+) -> Judged {
     super::clocks_agree(scene.seen)?;
     certificates::as_observed(scene, ca, secret, version)?;
+    let seen = scene.seen.certificates.as_ref().ok_or(Unsafe::AnotherAuthority)?;
+    certificates::is_of_source(scene, seen, ca, given)?;
     if scene.record.rotation.is_some() { forbid(Unsafe::AnotherAuthority) } else { Ok(()) }
 }
 

@@ -42,7 +42,7 @@ pub fn authority(seen: &Snapshot, fingerprint: &str, now: Instant) -> AuthorityS
         resource_version: "1".to_owned(),
         incarnation: Some(seen.uid.clone()),
         owned: false,
-        content: Ok(Authority { fingerprint: Fingerprint::new(fingerprint), validity }),
+        content: Ok(Authority { fingerprint: Fingerprint::new(fingerprint), validity, minted: true }),
         next: None,
         previous: None,
     }
@@ -90,9 +90,12 @@ pub fn write(seen: &mut Snapshot, now: Instant, write: &KubeEffect) -> bool {
     let (uid, trust) = (seen.uid.clone(), seen.record.trust);
     let Some(certificates) = seen.certificates.as_mut() else { return false };
     match write {
-        KubeEffect::CreateAuthority { ca } => {
+        KubeEffect::CreateAuthority { ca, given } => {
             let [clients, peers] = made;
-            let made = if *ca == Ca::Clients { clients } else { peers };
+            let mut made = if *ca == Ca::Clients { clients } else { peers };
+            if let (Some(given), Ok(content)) = (given, &mut made.content) {
+                (content.fingerprint, content.minted) = (given.clone(), false);
+            }
             assert!(certificates.authorities.insert(*ca, made).is_none(), "two authorities of {ca}");
         }
         KubeEffect::KeepAuthority { ca, secret, .. } => {
@@ -103,11 +106,11 @@ pub fn write(seen: &mut Snapshot, now: Instant, write: &KubeEffect) -> bool {
         KubeEffect::DeleteAuthority { ca, secret, .. } => {
             assert_eq!(certificates.authorities.remove(ca).expect("deleted Secret exists").uid, *secret);
         }
-        KubeEffect::MakeNextAuthority { ca, secret, .. } => {
+        KubeEffect::MakeNextAuthority { ca, given, secret, .. } => {
             let seen = certificates.authorities.get_mut(ca).expect("the Secret exists");
             assert_eq!(seen.uid, *secret);
-            seen.next =
-                Some(Authority { fingerprint: Fingerprint::new(next(*ca, trust)), validity: life(now) });
+            let fingerprint = given.clone().unwrap_or_else(|| Fingerprint::new(next(*ca, trust)));
+            seen.next = Some(Authority { fingerprint, validity: life(now), minted: given.is_none() });
         }
         KubeEffect::ArrangeAuthority { ca, secret, signer, previous, .. } => {
             let seen = certificates.authorities.get_mut(ca).expect("the Secret exists");

@@ -17,4 +17,5 @@ mod rotate;
 mod shared;
 mod space;
 mod stores;
+mod trust;
 mod users;

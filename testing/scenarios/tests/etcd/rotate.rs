@@ -55,7 +55,7 @@ async fn both_authorities_are_replaced_under_writes_of_a_client_that_reads_its_o
 }
 
 /// Waits until the rotation is in this stage, and returns the fingerprint of the new authority.
-async fn stage(world: &NamespaceClient, wanted: &str) -> Result<String> {
+pub(crate) async fn stage(world: &NamespaceClient, wanted: &str) -> Result<String> {
     until(&format!("the rotation is in stage {wanted}"), async || {
         let rotation = rotation(world).await?;
         Ok(if rotation["stage"] == wanted { Ok(()) } else { Err(format!("{rotation}")) })
@@ -64,21 +64,21 @@ async fn stage(world: &NamespaceClient, wanted: &str) -> Result<String> {
     Ok(rotation(world).await?["to"].as_str().context("no fingerprint")?.to_owned())
 }
 
-async fn rotation(world: &NamespaceClient) -> Result<Value> {
+pub(crate) async fn rotation(world: &NamespaceClient) -> Result<Value> {
     Ok(world.status("demo").await?["certificates"]["rotation"].clone())
 }
 
-async fn annotate(world: &NamespaceClient, key: &str, value: &str) -> Result<()> {
+pub(crate) async fn annotate(world: &NamespaceClient, key: &str, value: &str) -> Result<()> {
     let annotations = json!({ format!("operator.etcd.io/{key}"): value });
     world.patch("demo", json!({ "metadata": { "annotations": annotations } })).await?;
     Ok(())
 }
 
-async fn certificate(world: &NamespaceClient, secret: &str) -> Result<Vec<u8>> {
+pub(crate) async fn certificate(world: &NamespaceClient, secret: &str) -> Result<Vec<u8>> {
     entry(world, secret, "tls.crt").await
 }
 
-async fn entry(world: &NamespaceClient, secret: &str, key: &str) -> Result<Vec<u8>> {
+pub(crate) async fn entry(world: &NamespaceClient, secret: &str, key: &str) -> Result<Vec<u8>> {
     let secrets: Api<Secret> = Api::default_namespaced(world.client.clone());
     let secret = secrets.get(secret).await?;
     Ok(secret.data.and_then(|mut data| data.remove(key)).with_context(|| format!("no {key}"))?.0)

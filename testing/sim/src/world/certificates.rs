@@ -4,15 +4,16 @@
 use k8s_openapi::ByteString;
 use quorate_api::keys;
 use quorate_apistore::fields::{annotation, deleting, text, uid};
+use quorate_apistore::store::{DeleteOptions, Part};
 use quorate_manifests::Kind;
 use quorate_manifests::certificate::Certificate;
 use quorate_manifests::certificate::rotation::Shown;
 use quorate_model::snapshot::Pod;
 use quorate_model::{Ca, ClusterRef, Leaf};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::World;
-use super::objects::resource;
+use super::objects::{key, resource};
 use crate::etcd::State;
 use crate::oracle::Property;
 use crate::trust::Mounted;
@@ -110,6 +111,24 @@ impl World {
             Ca::Peers => (&trusted.peers_ca, &presented.peer),
         };
         Ok(crate::trust::shown(leaf, bundle))
+    }
+
+    /// A person writes a Secret of the cluster's, or removes it.
+    pub(super) fn put_secret(&self, name: &str, data: &Value) -> Result<(), String> {
+        let key = key(Kind::Secret, &self.at, name);
+        let there = self.object(Kind::Secret, name).is_some();
+        let done = match (there, data.is_null()) {
+            (true, true) => self.store.delete(&key, &DeleteOptions::default()).map(drop),
+            (false, true) => return Ok(()),
+            (true, false) => return self.change(&key, Part::Main, |secret| secret["data"] = data.clone()),
+            (false, false) => {
+                let labels = json!({ keys::CLUSTER: self.at.name });
+                let metadata = json!({ "name": name, "namespace": self.at.namespace, "labels": labels });
+                let secret = json!({ "metadata": metadata, "data": data });
+                self.store.create(&resource(Kind::Secret), &self.at.namespace, secret, false).map(drop)
+            }
+        };
+        done.map_err(|error| error.message)
     }
 
     /// A person restores the Secret of an authority from a backup, as the runbook says.

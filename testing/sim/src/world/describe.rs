@@ -48,6 +48,7 @@ impl World {
             cluster_id,
             authority,
             peer_authority,
+            given,
             rotation,
             spent_rotation,
             trust,
@@ -106,13 +107,14 @@ impl World {
         );
         lines.extend(authority.iter().map(|authority| format!("authority {authority}")));
         lines.extend(rotation.iter().map(|rotation| {
-            let Rotation { ca, from, to, stage, since: _ } = rotation;
+            let Rotation { ca, from, to, stage, given: _, since: _ } = rotation;
             format!("the authority of {ca} {from} is being replaced by {to}: {stage}")
         }));
         lines.extend(spent_rotation.iter().map(|order| format!("the order to rotate {order} is spent")));
         lines.extend(auth.iter().map(|stage| format!("auth: {}", stage.as_str())));
         lines.extend((*trust > 0).then(|| format!("generation {trust} of trust")));
         lines.extend(peer_authority.iter().map(|authority| format!("authority of peers {authority}")));
+        lines.extend(given.then(|| "the authority of clients was given".to_owned()));
         lines.extend(abandoned.map(|why| format!("attempt abandoned: {}", why.as_str())));
         lines.extend(
             failed_learners

@@ -1,0 +1,123 @@
+//! An authority of clients that somebody else made: `tls.providerCfg.autoCfg.caBundleSecret`. It is copied into the cluster's own Secret, which alone
+//! signs, so that nothing ends with the Secret that the spec names.
+//!
+//! Who may edit an EtcdCluster need not have the right to read a Secret. So the Secret says itself, by the label of the cluster, that this one may
+//! use it; by the same label it is watched.
+
+use k8s_openapi::api::core::v1::Secret;
+use quorate_api::cluster::TlsSpec;
+use quorate_api::keys;
+use quorate_model::snapshot::{Authority, GivenAuthority};
+use quorate_model::{ClusterRef, Fingerprint};
+use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::ParsedExtension;
+use x509_parser::pem::Pem;
+use x509_parser::prelude::FromDer as _;
+
+use super::read::{parse_der, pem_of};
+use super::{CERT, Certificate, KEY, KeyPair, entry, private_key};
+use crate::kind::Kind;
+
+/// The name of the Secret that the spec names.
+pub(crate) fn name(tls: &TlsSpec) -> Option<&str> {
+    tls.auto()?.ca_bundle_secret.as_deref().filter(|name| !name.is_empty())
+}
+
+/// What the Secret has that the spec names.
+pub(super) fn read(secrets: &[&Secret], at: &ClusterRef, tls: &TlsSpec) -> Option<GivenAuthority> {
+    let name = name(tls)?;
+    let own = Certificate::ALL.map(|own| own.secret_name(at));
+    let content = match find(secrets, at, name) {
+        // They have the label. One of them holds the key of peers.
+        Some(_) if own.iter().any(|own| own == name) => Err("it is a Secret of the cluster's own".to_owned()),
+        Some(secret) => authority(secret),
+        None => Err(format!(
+            "it does not exist, or lacks the label {}={}, by which it says that this cluster may use it",
+            keys::CLUSTER,
+            at.name
+        )),
+    };
+    Some(GivenAuthority { secret: Kind::Secret.called(&at.namespace, name), content })
+}
+
+/// The certificate and the key of the given authority, if it is still this one.
+pub(crate) fn copy(
+    secrets: &[&Secret],
+    at: &ClusterRef,
+    tls: &TlsSpec,
+    given: &Fingerprint,
+) -> Option<KeyPair> {
+    let secret = find(secrets, at, name(tls)?)?;
+    authority(secret).ok().filter(|found| found.fingerprint == *given)?;
+    // Alone: who else is in its chain signs for nobody here.
+    let cert = pem_of(&first(secret).ok()?);
+    Some(KeyPair { cert, key: String::from_utf8_lossy(entry(secret, KEY)?).into_owned() })
+}
+
+fn find<'a>(secrets: &[&'a Secret], at: &ClusterRef, name: &str) -> Option<&'a Secret> {
+    let says_so = |secret: &Secret| {
+        let labels = secret.metadata.labels.as_ref();
+        labels.and_then(|labels| labels.get(keys::CLUSTER)) == Some(&at.name)
+    };
+    secrets.iter().copied().find(|secret| secret.metadata.name.as_deref() == Some(name) && says_so(secret))
+}
+
+/// The first certificate (DER). What follows it is its chain.
+fn first(secret: &Secret) -> Result<Vec<u8>, String> {
+    let pem = entry(secret, CERT).ok_or_else(|| format!("it has no {CERT}"))?;
+    let mut blocks = Pem::iter_from_buffer(pem).filter_map(Result::ok);
+    let block = blocks.find(|block| block.label == "CERTIFICATE");
+    block.map(|block| block.contents).ok_or_else(|| format!("{CERT} has no certificate that can be read"))
+}
+
+/// The authority, if everybody who verifies would accept what a copy of it signs.
+fn authority(secret: &Secret) -> Result<Authority, String> {
+    let der = first(secret)?;
+    let (_, certificate) =
+        X509Certificate::from_der(&der).map_err(|error| format!("{CERT} is not readable: {error}"))?;
+    if !certificate.is_ca() {
+        return Err(format!(
+            "the certificate in {CERT} is not one of an authority (basicConstraints CA:TRUE)"
+        ));
+    }
+    if certificate.subject().iter().next().is_none() {
+        return Err("its subject is empty, and by that verifiers find it".to_owned());
+    }
+    let mut has_identifier = false;
+    for extension in certificate.iter_extensions() {
+        match extension.parsed_extension() {
+            ParsedExtension::BasicConstraints(_) => {}
+            ParsedExtension::KeyUsage(usage) if !usage.key_cert_sign() => {
+                return Err("its keyUsage lacks keyCertSign".to_owned());
+            }
+            ParsedExtension::KeyUsage(_) => {}
+            ParsedExtension::ExtendedKeyUsage(usage)
+                if !usage.any && !(usage.server_auth && usage.client_auth) =>
+            {
+                return Err("its extendedKeyUsage keeps what it signs from being a server's and a client's"
+                    .to_owned());
+            }
+            ParsedExtension::ExtendedKeyUsage(_) => {}
+            ParsedExtension::SubjectKeyIdentifier(_) => has_identifier = true,
+            ParsedExtension::NameConstraints(_) => {
+                return Err(
+                    "it has nameConstraints, and the names of members are not among those of any".to_owned()
+                );
+            }
+            _ if extension.critical => {
+                return Err(format!(
+                    "it has the critical extension {}, which verifiers may not know",
+                    extension.oid
+                ));
+            }
+            _ => {}
+        }
+    }
+    if !has_identifier {
+        return Err("it has no subjectKeyIdentifier, by which it is told what it signed".to_owned());
+    }
+    let key = entry(secret, KEY).ok_or_else(|| format!("it has no {KEY}"))?;
+    private_key::fits(key, certificate.public_key().raw)?;
+    let parsed = parse_der(&der).ok_or_else(|| format!("{CERT} is not readable"))?;
+    Ok(parsed.into_authority())
+}
