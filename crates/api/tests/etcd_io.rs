@@ -151,7 +151,6 @@ fn what_is_not_honoured_is_refused_with_the_reason() {
         "storageSpec.accessModes must be ReadWriteOnce or ReadWriteOncePod",
         "storageSpec.pvcName is not supported",
         "tls.provider must be auto or disabled",
-        "not supported yet: tls.providerCfg.autoCfg.caBundleSecret",
         "not supported yet: tls.providerCfg.certManagerCfg",
     ];
     for reason in expected {
