@@ -86,18 +86,18 @@ fn authority(secret: &Secret) -> Result<Authority, String> {
     let mut has_identifier = false;
     for extension in certificate.iter_extensions() {
         match extension.parsed_extension() {
-            ParsedExtension::BasicConstraints(_) => {}
             ParsedExtension::KeyUsage(usage) if !usage.key_cert_sign() => {
                 return Err("its keyUsage lacks keyCertSign".to_owned());
             }
-            ParsedExtension::KeyUsage(_) => {}
             ParsedExtension::ExtendedKeyUsage(usage)
-                if !usage.any && !(usage.server_auth && usage.client_auth) =>
+                if !(usage.any || usage.server_auth && usage.client_auth) =>
             {
                 return Err("its extendedKeyUsage keeps what it signs from being a server's and a client's"
                     .to_owned());
             }
-            ParsedExtension::ExtendedKeyUsage(_) => {}
+            ParsedExtension::BasicConstraints(_)
+            | ParsedExtension::KeyUsage(_)
+            | ParsedExtension::ExtendedKeyUsage(_) => {}
             ParsedExtension::SubjectKeyIdentifier(_) => has_identifier = true,
             ParsedExtension::NameConstraints(_) => {
                 return Err(

@@ -123,8 +123,11 @@ fn public_of<'a>(label: &str, der: &'a [u8]) -> Result<Public<'a>, String> {
     }
 }
 
+/// Of a key: its algorithm, its curve, and its content.
+type Parts<'a> = (&'a [u8], Option<&'a [u8]>, &'a [u8]);
+
 /// The algorithm, the curve, and the key in PKCS #8 (RFC 5208).
-fn pkcs8(der: &[u8]) -> Option<(&[u8], Option<&[u8]>, &[u8])> {
+fn pkcs8(der: &[u8]) -> Option<Parts<'_>> {
     let [(_, _), (SEQUENCE, algorithm), (OCTETS, inner)] = elements(der)? else { return None };
     let (OID, kind, rest) = next(algorithm)? else { return None };
     let curve = next(rest).filter(|(tag, ..)| *tag == OID).map(|(_, curve, _)| curve);
@@ -182,11 +185,14 @@ fn next(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
 
 fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     let length = content.len();
-    let length: Vec<u8> = match u8::try_from(length) {
-        Ok(short) if short < 0x80 => vec![short],
-        Ok(byte) => vec![0x81, byte],
+    let bytes = length.to_be_bytes();
+    let used: Vec<u8> = bytes.into_iter().skip_while(|byte| *byte == 0).collect();
+    let length = match used.as_slice() {
+        [] => vec![0],
+        [short] if *short < 0x80 => used,
         // A key has some thousand bytes at most.
-        Err(_) => vec![0x82, (length >> 8) as u8, (length & 0xff) as u8],
+        [_] => [vec![0x81], used].concat(),
+        _ => [vec![0x82], used].concat(),
     };
     [vec![tag], length, content.to_vec()].concat()
 }
