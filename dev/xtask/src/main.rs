@@ -68,7 +68,7 @@ enum Task {
         from: String,
     },
     /// Build programs of others: etcd, etcdctl and etcdutl 3.5, 3.6 and 3.7 with porcupine and kstatus, those of Kubernetes, an S3 server,
-    /// cert-manager's controllers, Prometheus with Alertmanager and promtool, or Cargo's helpers
+    /// cert-manager's controllers, kube-router, Prometheus with Alertmanager and promtool, or Cargo's helpers
     Tools {
         #[arg(value_enum, default_value = "etcd")]
         set: tools::Set,

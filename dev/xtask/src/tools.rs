@@ -36,6 +36,8 @@ pub enum Set {
     S3,
     /// cert-manager's controllers, for the kube tier
     CertManager,
+    /// kube-router, which carries out NetworkPolicies on nodes
+    KubeRouter,
     /// Azurite, an emulator of Azure Blob Storage, for `cargo xtask test --full`; needs npm
     Azure,
     /// promtool, which tests the rules of monitoring/, Prometheus and Alertmanager; of Debian's packages, unless they are on the PATH
@@ -59,6 +61,7 @@ pub fn run(set: Set, minor: Option<&str>) -> Result<()> {
             Set::Kubernetes => println!("Kubernetes, containerd, CoreDNS and Helm are in {}", bin()),
             Set::S3 => println!("versitygw is in {}", bin()),
             Set::CertManager => println!("cert-manager and its definitions are in {}", bin()),
+            Set::KubeRouter => println!("kube-router is in {}", bin()),
             Set::Azure => println!("Azurite is in the folder of tools"),
             Set::Monitoring => println!(
                 "promtool is in the cache or on the PATH; Prometheus and Alertmanager are in {}",
@@ -72,7 +75,7 @@ pub fn run(set: Set, minor: Option<&str>) -> Result<()> {
 
 /// Installs the packages of the distribution that nodes need. Silent if there is nothing to do.
 pub fn install_packages() -> Result<()> {
-    debian::install_missing()
+    debian::install_missing(debian::NODES)
 }
 
 /// The minor version that the arguments of a playground ask for with `--etcd-version`; else that of its own cluster.
@@ -100,11 +103,15 @@ pub fn build(set: Set) -> Result<usize> {
             build_all(&builds)
         }
         Set::Kubernetes => {
-            debian::install_missing()?;
+            debian::install_missing(debian::NODES)?;
             build_all(&[Build::kubernetes()?])
         }
         Set::S3 => build_all(&[Build::s3()?]),
         Set::CertManager => build_all(&[Build::cert_manager()?]),
+        Set::KubeRouter => {
+            debian::install_missing(debian::POLICIES)?;
+            build_all(&[Build::kube_router()?])
+        }
         Set::Azure => npm::install(AZURITE),
         Set::Monitoring => monitoring::install(),
         Set::Cargo => helpers::build(),
@@ -141,6 +148,10 @@ impl Build {
 
     fn cert_manager() -> Result<Self> {
         Ok(Self::of("cert-manager", "three minutes on two cores", vec![cert_manager()?]))
+    }
+
+    fn kube_router() -> Result<Self> {
+        Ok(Self::of("kube-router", "three minutes on two cores", vec![kube_router()?]))
     }
 
     /// The judge of histories.
@@ -274,6 +285,12 @@ fn cert_manager() -> Result<Module> {
     Ok(module)
 }
 
+/// Of which tests use the part that carries out NetworkPolicies.
+fn kube_router() -> Result<Module> {
+    const NAME: &str = "kube-router";
+    Module::read(NAME, vec![Program::of(NAME, "github.com/cloudnativelabs/kube-router/v2/cmd/kube-router")])
+}
+
 /// An S3 server that keeps buckets as directories.
 fn versitygw() -> Result<Module> {
     const NAME: &str = "versitygw";
@@ -294,8 +311,16 @@ mod tests {
 
     #[test]
     fn every_module_pins_the_programs_that_are_built_from_it() {
-        let others =
-            [kubernetes(), containerd(), pause(), versitygw(), porcupine(), kstatus(), cert_manager()];
+        let others = [
+            kubernetes(),
+            containerd(),
+            pause(),
+            versitygw(),
+            porcupine(),
+            kstatus(),
+            cert_manager(),
+            kube_router(),
+        ];
         let modules = MINORS.into_iter().map(etcd).chain(others);
         for module in modules {
             module.unwrap().check_pins().unwrap();

@@ -1,4 +1,4 @@
-//! Packages of the distribution that nodes need: installed by apt-get, else named in the error.
+//! Packages of the distribution that nodes and their networks need: installed by apt-get, else named in the error.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -6,7 +6,10 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 /// Places of a file of the package, one of which exists if it is installed, and the package.
-const NEEDED: [(&[&str], &str); 8] = [
+type Needed = (&'static [&'static str], &'static str);
+
+/// What nodes need.
+pub const NODES: &[Needed] = &[
     (&["/usr/sbin/runc", "/usr/bin/runc", "/usr/local/sbin/runc"], "runc"),
     (&["/usr/lib/cni/bridge", "/opt/cni/bin/bridge"], "containernetworking-plugins"),
     (&["/usr/sbin/conntrack", "/usr/bin/conntrack"], "conntrack"),
@@ -17,9 +20,13 @@ const NEEDED: [(&[&str], &str); 8] = [
     (&["/usr/sbin/modprobe", "/sbin/modprobe"], "kmod"),
 ];
 
-/// Installs the packages that are missing, and prints which.
-pub fn install_missing() -> Result<()> {
-    let missing = missing(|path| Path::new(path).exists());
+/// What carries out NetworkPolicies in the networks of nodes.
+pub const POLICIES: &[Needed] =
+    &[(&["/usr/sbin/iptables-save"], "iptables"), (&["/usr/sbin/ipset", "/sbin/ipset"], "ipset")];
+
+/// Installs those of these packages that are missing, and prints which.
+pub fn install_missing(needed: &[Needed]) -> Result<()> {
+    let missing = missing(needed, |path| Path::new(path).exists());
     if missing.is_empty() {
         return Ok(());
     }
@@ -44,8 +51,8 @@ pub fn install_missing() -> Result<()> {
     }
 }
 
-fn missing(there: impl Fn(&str) -> bool) -> Vec<&'static str> {
-    let missing = NEEDED.iter().filter(|(places, _)| !places.iter().any(|place| there(place)));
+fn missing(needed: &[Needed], there: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    let missing = needed.iter().filter(|(places, _)| !places.iter().any(|place| there(place)));
     missing.map(|(_, package)| *package).collect()
 }
 
@@ -55,8 +62,8 @@ mod tests {
 
     #[test]
     fn a_package_is_missing_when_none_of_its_places_has_it() {
-        assert!(missing(|_| true).is_empty());
-        assert_eq!(missing(|path| path != "/usr/sbin/nft"), Vec::<&str>::new());
-        assert_eq!(missing(|path| !path.ends_with("/nft")), ["nftables"]);
+        assert!(missing(NODES, |_| true).is_empty());
+        assert_eq!(missing(NODES, |path| path != "/usr/sbin/nft"), Vec::<&str>::new());
+        assert_eq!(missing(NODES, |path| !path.ends_with("/nft")), ["nftables"]);
     }
 }
