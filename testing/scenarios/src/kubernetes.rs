@@ -115,16 +115,24 @@ impl Drop for Kubernetes {
 
 /// Sends a signal to every process of a Pod with this program name; returns whether there was one.
 pub(crate) fn signal_processes(pod: &Pod, program: &str, signal: Signal) -> Result<bool> {
-    let uid = pod.metadata.uid.as_deref().context("a Pod without a uid")?;
     let mut signalled = false;
-    for entry in fs::read_dir("/proc")?.flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        let of_pod = fs::read_to_string(entry.path().join("cgroup")).is_ok_and(|groups| groups.contains(uid));
-        let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
-        if of_pod && name.trim() == program {
+    for pid in processes_of(pod)? {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        if name.trim() == program {
             // It may have ended meanwhile.
             signalled |= kill(Pid::from_raw(pid), signal).is_ok();
         }
     }
     Ok(signalled)
+}
+
+/// The processes of a Pod, on this machine.
+pub(crate) fn processes_of(pod: &Pod) -> Result<Vec<i32>> {
+    let uid = pod.metadata.uid.as_deref().context("a Pod without a uid")?;
+    let entries = fs::read_dir("/proc")?.flatten();
+    let of_pod = |pid: &i32| {
+        fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|groups| groups.contains(uid))
+    };
+    let pids = entries.filter_map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok()));
+    Ok(pids.filter(of_pod).collect())
 }

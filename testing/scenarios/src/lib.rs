@@ -8,6 +8,7 @@
 //! - [`backups`]: how a user orders backups and restores; [`rounds`]: backed up, wrecked, restored, again and again
 //! - [`S3Server`]: a store for backups
 //! - [`CertManager`]: cert-manager's controllers beside a real Kubernetes
+//! - [`KubeRouter`]: what carries out NetworkPolicies in the networks of nodes of this machine
 //! - [`monitoring`]: Prometheus and Alertmanager beside a world, with what is shipped for them
 //! - [`Writer`]: eight clients that write all the time, and watches; at the end every acknowledged write must be readable
 //! - [`history`]: what a few more clients called and were answered; it must be linearizable
@@ -25,6 +26,7 @@ mod client;
 pub mod conformance;
 mod disruptions;
 pub mod history;
+mod kube_router;
 mod kubernetes;
 pub mod monitoring;
 pub mod operator;
@@ -41,6 +43,7 @@ mod writer;
 pub use cert_manager::CertManager;
 pub use client::{NamespaceClient, agent_image, is_ready, kube_client, until};
 pub use disruptions::{Disruptions, Taken};
+pub use kube_router::KubeRouter;
 pub use kubernetes::Kubernetes;
 pub use page::Page;
 pub use playground::{Playground, refused};

@@ -1,12 +1,16 @@
 //! Faults of the machine that hosts a real Kubernetes: its programs are killed, its nodes are disconnected. `cargo xtask
 //! kube` does the work.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::Value;
 
 use crate::Shell;
+use crate::kubernetes::processes_of;
 
 /// A fault that lasts until this is repaired or dropped.
 #[must_use = "the fault ends when this is dropped"]
@@ -124,6 +128,32 @@ pub fn folder() -> Result<PathBuf> {
     let target =
         std::env::var_os("QUORATE_TARGET_DIR").context("run this through `cargo xtask test kube`")?;
     Ok(PathBuf::from(target).join("kube"))
+}
+
+/// The name of the network namespace of a node, docs/kube.md.
+pub fn network_of(node: &str) -> Result<String> {
+    Ok(format!("quorate{}-{node}", index()?))
+}
+
+/// The addresses of the nodes and of the host, of which every connection comes that no Pod opens.
+pub fn machines() -> Result<String> {
+    Ok(format!("10.213.{}.0/24", index()?))
+}
+
+/// Which of the clusters of this machine it is.
+fn index() -> Result<u64> {
+    let kept: Value = serde_json::from_slice(&std::fs::read(folder()?.join("rig.json"))?)?;
+    kept["index"].as_u64().context("rig.json has no index")
+}
+
+/// Whether a Pod can open a connection to this address: a program of this machine tries it in the Pod's network, for two seconds.
+pub async fn connects(from: &Pod, to: SocketAddr) -> Result<bool> {
+    let process = processes_of(from)?.first().copied().context("nothing runs in the Pod")?;
+    let open = format!("exec 3<>/dev/tcp/{}/{}", to.ip(), to.port());
+    let mut command = tokio::process::Command::new("nsenter");
+    command.args(["--target", &process.to_string(), "--net", "timeout", "2", "bash", "-c", &open]);
+    let output = command.kill_on_drop(true).output().await.context("cannot run nsenter")?;
+    Ok(output.status.success())
 }
 
 fn call(command: &str, names: &[&str]) -> Result<()> {

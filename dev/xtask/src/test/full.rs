@@ -26,7 +26,7 @@ pub const HISTORIES_CI: u64 = 6_000;
 pub const HISTORIES_FULL: u64 = 20_000;
 
 /// The table. `docs/testing.md` has it too, and a test compares them.
-pub const ADDITIONS: [Addition; 11] = [
+pub const ADDITIONS: [Addition; 12] = [
     Addition {
         what: "The widest scopes of the exploration, with two faults of any kind: bootstrap of one and of three with an edit, 3 to 4, and 3 to 2",
         ci: "The same scopes with one fault, 3 to 4 and 3 to 2 also with two of the operator itself, and every other scope with two",
@@ -69,6 +69,11 @@ pub const ADDITIONS: [Addition; 11] = [
         what: "Clusters on a Kubernetes with IPv6 addresses only",
         ci: "The flags of members and probes with addresses of either family",
         why: "Nothing else depends on the family, and it takes a second Kubernetes",
+    },
+    Addition {
+        what: "NetworkPolicies carried out by kube-router on Kubernetes: who is let in, and that the cluster goes on",
+        ci: "The NetworkPolicy that is written, field by field, and that it is put right",
+        why: "What it lets in is decided by Kubernetes' own rules, which do not change with a commit; and it takes the network of every Pod",
     },
     Addition {
         what: "20 rounds of back up, wreck, restore on Kubernetes, with kinds of wrecks, stores and restores mixed",

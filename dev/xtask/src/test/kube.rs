@@ -38,6 +38,9 @@ pub fn prepare(full: bool) -> Result<()> {
         tools::build(tools::Set::Kubernetes)?;
         tools::build(tools::Set::S3)?;
         tools::build(tools::Set::CertManager)?;
+        if full {
+            tools::build(tools::Set::KubeRouter)?;
+        }
         images.join().expect("building an image does not panic").map(drop)
     })
 }

@@ -8,6 +8,7 @@ mod definition;
 mod disruptions;
 mod install;
 mod ipv6;
+mod network_policy;
 mod pages;
 mod readme;
 mod rounds;

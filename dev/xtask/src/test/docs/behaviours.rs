@@ -67,7 +67,7 @@ fn table() -> Result<String> {
                     row(&name, &place, &versions(LIFE_CI, &[LIFE_FULL, WHOLE_FULL].concat()), "")
                 }
                 "etcd" => row(&name, &place, &versions(in_ci, WHOLE_FULL), ""),
-                "kube" if ["ipv6", "rounds"].contains(&module) => {
+                "kube" if ["ipv6", "network_policy", "rounds"].contains(&module) => {
                     row(&name, &place, "", &versions(&[], &[ETCD]))
                 }
                 "kube" => row(&name, &place, "", ETCD),
