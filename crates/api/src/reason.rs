@@ -229,6 +229,8 @@ reasons! {
     AuthOn: EtcdCluster;
     /// etcd's auth is being switched on or off; the message says what is waited for.
     ChangingAuth: EtcdCluster;
+    /// With etcd's auth on, the certificate that applications share is that of a user with the role root.
+    ClientsAreRoot: EtcdCluster;
     /// `spec.auth.enabled` is not true, and etcd's auth stays on until the annotation with the cluster ID lets it be switched off.
     AuthStaysOn: EtcdCluster;
     /// `tls.provider` is `disabled`.

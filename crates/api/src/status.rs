@@ -163,6 +163,11 @@ pub struct EtcdClusterStatus {
     #[schemars(with = "AuthStatus")]
     pub auth: Option<AuthStatus>,
 
+    /// The value of the annotation operator.etcd.io/disable-auth that was followed, or stood beside a spec that wanted auth. It is not
+    /// followed again before it was taken off. Recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spent_disable_auth: Option<String>,
+
     /// The certificates of the cluster; absent with TLS disabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificates: Option<CertificatesStatus>,

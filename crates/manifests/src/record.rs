@@ -60,6 +60,7 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
         auth: status.auth.as_ref().and_then(|auth| {
             [AuthStage::Preparing, AuthStage::On].into_iter().find(|stage| stage.as_str() == auth.stage)
         }),
+        spent_disable_auth: status.spent_disable_auth.as_deref().and_then(|id| id.parse().ok()),
         abandoned: bootstrap.abandoned.and_then(|why| match why {
             AbandonedReason::VolumeLost => Some(Abandoned::VolumeLost),
             AbandonedReason::SpecEdited => Some(Abandoned::SpecEdited),
@@ -164,6 +165,7 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         spent_rotation,
         trust,
         auth,
+        spent_disable_auth,
         restore,
         abandoned,
         hibernating,
@@ -215,6 +217,7 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         last_rotation_order: spent_rotation.clone(),
         not_after,
     };
+    status.spent_disable_auth = spent_disable_auth.map(|id| id.to_string());
     status.auth = auth.map(|stage| AuthStatus { stage: stage.as_str().to_owned() });
     status.certificates = Some(certificates).filter(|own| *own != CertificatesStatus::default());
     status.hibernating = *hibernating;

@@ -69,7 +69,7 @@ pub fn membership_change_refused(call: &str, error: &str) -> Explanation {
     let cure = if is_of_auth(error) {
         format!(
             "etcd's auth is enabled, and the operator, whose client certificate has the common name {CLIENT_USER}, is no user with the role \
-             root: etcdctl --user root user add {CLIENT_USER} --no-password, etcdctl --user root user grant-role {CLIENT_USER} root. "
+             root: set spec.auth.enabled to true, then it is root by a certificate of its own. "
         )
     } else {
         String::new()

@@ -175,7 +175,8 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
         Waiting::RotationRefused(_) => {
             Waiting::AuthChanging(Unsafe::LacksCredential(demo()).to_string())
         }
-        Waiting::AuthChanging(_) => Waiting::AuthStaysOn(ClusterId(0x1234)),
+        Waiting::AuthChanging(_) => Waiting::ClientsAreRoot,
+        Waiting::ClientsAreRoot => Waiting::AuthStaysOn(ClusterId(0x1234)),
         Waiting::AuthStaysOn(_) => Waiting::Clearing(Abandoned::VolumeLost.as_str()),
         Waiting::Clearing(_) => Waiting::PodStarting(demo()),
         Waiting::PodStarting(_) => {

@@ -255,6 +255,7 @@ fn record() -> impl Strategy<Value = Record> {
                     spent_rotation: hibernating.then(|| "peers/again".to_owned()),
                     trust: attempt,
                     auth: token.2.then_some(if hibernating { AuthStage::On } else { AuthStage::Preparing }),
+                    spent_disable_auth: hibernating.then_some(ClusterId(9)),
                     abandoned,
                     hibernating,
                     next_ordinal: Ordinal(next),

@@ -23,6 +23,8 @@ pub struct SeenAuth {
     pub enabled: bool,
     /// How far the user root is. Where auth is on, etcd keeps it.
     pub root: Root,
+    /// Whether the certificate that applications share, that of the cluster's clients, is that of a user with the role root.
+    pub clients_are_root: bool,
 }
 
 /// How far the user root is.

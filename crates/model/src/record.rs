@@ -54,6 +54,8 @@ pub struct Record {
     pub trust: u32,
     /// How far etcd's auth is switched on; `None`: it is off, or not the operator's.
     pub auth: Option<AuthStage>,
+    /// The order to switch auth off that was followed, or that stood beside a spec that wanted auth. It is not followed again.
+    pub spent_disable_auth: Option<ClusterId>,
     /// What the members of the bootstrap began, or begin, with; `None`: with nothing. Recorded at B1 and kept from attempt to attempt.
     pub restore: Option<Restore>,
     /// The attempt was given up: its Pods and volumes are being cleared away.

@@ -15,17 +15,41 @@ use crate::safety;
 
 /// One step further, if it is safe. Nothing waits for it.
 pub(crate) fn advance(draft: &mut Draft<'_>) {
+    note_order(draft);
+    let is_wanted = draft.seen.auth_policy.wanted;
     let is_target = draft.record.target.as_ref().is_some_and(|target| target.auth);
-    match (draft.record.auth, is_target) {
-        (None, false) => {}
-        (None, true) => {
+    match draft.record.auth {
+        None if is_target && is_wanted => {
             draft.write_record(Step::L1, |record| record.auth = Some(AuthStage::Preparing));
             draft.wait(Waiting::AuthChanging("the members get the operator's credential first".to_owned()));
         }
-        (Some(AuthStage::Preparing), _) if draft.seen.auth_policy.wanted => switch_on(draft),
-        (Some(AuthStage::Preparing), _) => withdraw(draft),
-        (Some(AuthStage::On), _) if draft.seen.auth_policy.wanted => keep_on(draft),
-        (Some(AuthStage::On), _) => switch_off(draft),
+        None if is_target => take_over(draft),
+        None => {}
+        Some(AuthStage::Preparing) if is_wanted => switch_on(draft),
+        Some(AuthStage::Preparing) => withdraw(draft),
+        Some(AuthStage::On) if is_wanted => keep_on(draft),
+        Some(AuthStage::On) => switch_off(draft),
+    }
+}
+
+/// An order beside a spec that wants auth is spent: it does not wait for the day on which the spec says something else. Taken off, it can be
+/// given again.
+fn note_order(draft: &mut Draft<'_>) {
+    let policy = draft.seen.auth_policy;
+    let spent = match policy.disable {
+        None => None,
+        Some(order) if policy.wanted => Some(order),
+        Some(_) => return,
+    };
+    if draft.record.spent_disable_auth != spent {
+        draft.write_record(Step::L9, |record| record.spent_disable_auth = spent);
+    }
+}
+
+/// Status was lost, and Pods have the credential: auth may be on, whatever the spec says now.
+fn take_over(draft: &mut Draft<'_>) {
+    if look(draft).is_some_and(|seen| seen.enabled) {
+        draft.write_record(Step::L8, |record| record.auth = Some(AuthStage::On));
     }
 }
 
@@ -40,6 +64,7 @@ fn withdraw(draft: &mut Draft<'_>) {
 /// L3 to L8.
 fn switch_on(draft: &mut Draft<'_>) {
     let Some(seen) = look(draft) else { return };
+    tell_of_clients(draft, seen);
     if seen.enabled {
         // A person enabled it, or it came with a snapshot. The operator is root by its certificate.
         draft.write_record(Step::L8, |record| record.auth = Some(AuthStage::On));
@@ -49,7 +74,7 @@ fn switch_on(draft: &mut Draft<'_>) {
         draft.wait(Waiting::AuthChanging(why.to_string()));
         return;
     }
-    if !make_root(draft, seen.root) {
+    if !make_root(draft, seen.root) || seen.clients_are_root {
         return;
     }
     // L7. Later they are no users, and refused.
@@ -62,6 +87,7 @@ fn switch_on(draft: &mut Draft<'_>) {
 
 fn keep_on(draft: &mut Draft<'_>) {
     let Some(seen) = draft.seen.etcd.auth else { return };
+    tell_of_clients(draft, seen);
     if seen.enabled {
         return;
     }
@@ -73,16 +99,26 @@ fn keep_on(draft: &mut Draft<'_>) {
     }
 }
 
+/// Applications share one certificate. Before there was auth by the spec, people made its user root, so that the operator was one.
+fn tell_of_clients(draft: &mut Draft<'_>, seen: SeenAuth) {
+    if seen.clients_are_root {
+        draft.wait(Waiting::ClientsAreRoot);
+    }
+}
+
 /// L9. The record comes last: until then the operator has the credential with which auth can be disabled.
 fn switch_off(draft: &mut Draft<'_>) {
     let Some(cluster) = draft.record.cluster_id else { return };
-    if draft.seen.auth_policy.disable != Some(cluster) {
+    if !safety::is_ordered_off(draft.seen, &draft.record) {
         draft.wait(Waiting::AuthStaysOn(cluster));
+        keep_on(draft);
         return;
     }
     match look(draft) {
         None => {}
-        Some(SeenAuth { enabled: false, .. }) => draft.write_record(Step::L9, |record| record.auth = None),
+        Some(SeenAuth { enabled: false, .. }) => draft.write_record(Step::L9, |record| {
+            (record.auth, record.spent_disable_auth) = (None, Some(cluster));
+        }),
         Some(SeenAuth { enabled: true, .. }) => {
             change(draft, Step::L9, AuthChange::Disable);
             draft.wait(Waiting::AuthChanging("etcd's auth is being disabled, as ordered".to_owned()));

@@ -85,6 +85,16 @@ pub(crate) fn renew(draft: &mut Draft<'_>) {
     }
 }
 
+/// Whether this leaf could be signed now, if it is not there.
+pub(crate) fn can_sign(draft: &Draft<'_>, leaf: Leaf) -> bool {
+    let Some(seen) = draft.seen.certificates.as_ref() else { return false };
+    let signs = match draft.seen.signing(seen, &draft.record, leaf.ca()) {
+        Signing::With(_, authority) => !authority.validity.has_ended(draft.now),
+        Signing::ToCreate | Signing::Lost(_) => false,
+    };
+    seen.leaves.contains_key(&leaf) || (signs && draft.seen.clock_differs.is_none())
+}
+
 /// I4, for the Secret of an earlier release or of an adopted cluster.
 pub(crate) fn keep(draft: &mut Draft<'_>, ca: Ca, seen: &AuthoritySecret) {
     if seen.owned || seen.incarnation.as_ref() != Some(&draft.seen.uid) {

@@ -3,11 +3,11 @@
 
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::target::{Medium, PodRevision, PodTemplate};
-use quorate_model::{MemberName, Step, Target, Version, Waiting};
+use quorate_model::{Leaf, MemberName, Step, Target, Version, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
 use crate::upgrade::{NotNow, VersionStep};
-use crate::{backup, claims, facts, maintain, replace, upgrade, waves};
+use crate::{backup, certificates, claims, facts, maintain, replace, upgrade, waves};
 
 pub(crate) fn target(draft: &mut Draft<'_>) -> Flow {
     match draft.record.target.clone() {
@@ -118,6 +118,11 @@ fn edit(draft: &mut Draft<'_>, committed: &Target) {
         let storage = desired.storage.clone();
         desired = Target { storage, ..committed.clone().with_what_is_always_safe(&desired) };
         permit = Ok(VersionStep::Forward);
+    }
+    if desired.auth && !committed.auth && !certificates::can_sign(draft, Leaf::Operator) {
+        let why = "the edit is committed once the certificate of etcd's user root can be signed: TLSReady, or the clock, says what keeps it";
+        draft.wait(Waiting::SafePoint(why.to_owned()));
+        desired = committed.clone().with_what_is_always_safe(&desired);
     }
     // R21: its members move to new claims first. While versions are mixed none may join, and these members cannot be restarted.
     if desired.version.line() != committed.version.line() && claims::outlive_no_stop(draft) {

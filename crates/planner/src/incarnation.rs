@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use quorate_model::auth::AuthStage;
 use quorate_model::effect::{Rehearsal, Unsafe};
 use quorate_model::incarnation::{Incarnation, NextIncarnation};
 use quorate_model::{Record, Step};
@@ -44,8 +43,9 @@ fn record(draft: &mut Draft<'_>) {
             rotation: before.rotation,
             spent_rotation: before.spent_rotation,
             trust: before.trust,
-            // The snapshot says whether auth is on: that is seen once it serves.
-            auth: before.auth.map(|_| AuthStage::Preparing),
+            // What was on stays on, whatever the snapshot says.
+            auth: before.auth,
+            spent_disable_auth: before.spent_disable_auth,
             // B1 commits the spec. Until then a spec that cannot be carried out is replaced by what was committed.
             target: before.target,
             restore: Some(restore),

@@ -3,7 +3,7 @@
 use crate::world::{World, name};
 use quorate_model::auth::{AuthChange, AuthStage, Root};
 use quorate_model::effect::Unsafe;
-use quorate_model::{ClusterId, Effect, EtcdCall, KubeEffect, Leaf, Plan, Span, Step, Waiting};
+use quorate_model::{Ca, ClusterId, Effect, EtcdCall, KubeEffect, Leaf, Plan, Span, Step, Waiting};
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, permits};
 
@@ -81,6 +81,69 @@ fn auth_is_enabled_after_the_users_of_the_cluster_are_made() {
     assert!(world.plan().waiting.contains(&Waiting::AuthChanging(words)));
     world.seen.users_to_come.clear();
     assert!(comes_to(&mut world, AuthChange::Enable));
+}
+
+#[test]
+fn auth_is_not_enabled_while_the_certificate_that_applications_share_is_that_of_root() {
+    let mut world = wanted(3);
+    world.clients_are_root = true;
+    assert!(!comes_to(&mut world, AuthChange::Enable));
+    assert!(world.plan().waiting.contains(&Waiting::ClientsAreRoot));
+    world.clients_are_root = false;
+    assert!(comes_to(&mut world, AuthChange::Enable));
+    // What is on stays on, and is told.
+    world.settle();
+    world.clients_are_root = true;
+    assert!(world.plan().waiting.contains(&Waiting::ClientsAreRoot));
+}
+
+#[test]
+fn an_order_to_disable_auth_is_spent_and_does_not_wait_for_a_spec_that_forgets_it() {
+    let mut world = wanted(3);
+    world.settle();
+    let id = world.seen.record.cluster_id;
+    // Beside a spec that wants auth it says nothing, today or later.
+    world.seen.auth_policy.disable = id;
+    world.settle();
+    assert_eq!(world.seen.record.spent_disable_auth, id);
+    world.seen.auth_policy.wanted = false;
+    world.settle();
+    assert!(world.auth.0, "it was spent");
+    // Taken off and given again it is an order.
+    world.seen.auth_policy.disable = None;
+    world.settle();
+    world.seen.auth_policy.disable = id;
+    world.settle();
+    assert!(!world.auth.0);
+    // The one that was followed does not fire once auth is on again.
+    world.seen.auth_policy.wanted = true;
+    world.settle();
+    assert!(world.auth.0);
+    world.seen.auth_policy.wanted = false;
+    world.settle();
+    assert!(world.auth.0, "it was followed before");
+}
+
+#[test]
+fn auth_that_is_off_is_enabled_again_also_where_the_spec_forgot_it() {
+    let mut world = wanted(3);
+    world.settle();
+    world.seen.auth_policy.wanted = false;
+    world.auth = (false, Root::Missing);
+    world.settle();
+    assert_eq!(world.auth, (true, Root::Ready));
+}
+
+#[test]
+fn auth_is_not_committed_while_the_certificate_of_root_cannot_be_signed() {
+    let mut world = wanted(3);
+    let authority = world.seen.certificates.as_mut().unwrap().authorities.remove(&Ca::Clients);
+    world.settle();
+    assert!(!world.seen.record.target.as_ref().unwrap().auth, "the members go on as they are");
+    assert!(world.plan().waiting.iter().any(|wait| matches!(wait, Waiting::SafePoint(_))));
+    world.seen.certificates.as_mut().unwrap().authorities.extend(authority.map(|one| (Ca::Clients, one)));
+    world.settle();
+    assert!(world.auth.0);
 }
 
 #[test]

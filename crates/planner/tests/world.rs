@@ -97,6 +97,8 @@ pub struct World {
     pub downgrade: Option<Minor>,
     /// Whether etcd's auth is on, and how far its user root is.
     pub auth: (bool, Root),
+    /// The user of the certificate that applications share has the role root.
+    pub clients_are_root: bool,
 }
 
 /// The quota of a member.
@@ -223,6 +225,7 @@ impl World {
             versions: BTreeMap::new(),
             cluster_version: None,
             auth: (false, Root::Missing),
+            clients_are_root: false,
             downgrade: None,
         }
     }
@@ -853,8 +856,12 @@ impl World {
             self.seen.desired.pod.revision = PodRevision(format!("r1, with auth: {desired}"));
         }
         let at = self.now;
-        self.seen.etcd.auth =
-            Some(self.auth).filter(|_| auth).map(|(enabled, root)| SeenAuth { at, enabled, root });
+        self.seen.etcd.auth = Some(self.auth).filter(|_| auth).map(|(enabled, root)| SeenAuth {
+            at,
+            enabled,
+            root,
+            clients_are_root: self.clients_are_root,
+        });
         self.seen.etcd.handshakes.clear();
         let Some(ca) = self.seen.handshakes_wanted(self.now) else { return };
         for (member, pod) in self.seen.pods.iter().filter(|(member, _)| !self.silent.contains(*member)) {

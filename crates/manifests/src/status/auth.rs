@@ -19,6 +19,11 @@ pub(super) fn find(picture: &Picture<'_>) -> Option<Finding> {
     let told = picture.waits(|waiting| {
         matches!(waiting, Waiting::AuthChanging(_) | Waiting::AuthStaysOn(_)).then(|| explain(waiting))
     });
+    if let Some(why) =
+        picture.waits(|waiting| (*waiting == Waiting::ClientsAreRoot).then(|| explain(waiting)))
+    {
+        return Some(Finding::because(why));
+    }
     Some(match (is_on, told) {
         (_, Some(why)) => Finding { holds: Some(is_on), why },
         (true, None) => {

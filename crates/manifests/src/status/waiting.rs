@@ -3,6 +3,7 @@
 
 mod text;
 
+use crate::certificate::CLIENT_USER;
 use quorate_api::{Explanation, Reason, keys};
 use quorate_model::Waiting;
 use quorate_model::restore::{RestoreCause, RestoreFailure};
@@ -202,11 +203,21 @@ fn row(waiting: &Waiting) -> Row {
         )
         .stopping(Stops::Nothing),
         Waiting::AuthChanging(what) => moves(Reason::ChangingAuth, format!("etcd's auth is being switched: {what}")),
+        Waiting::ClientsAreRoot => needs_person(
+            Reason::ClientsAreRoot,
+            format!(
+                "in etcd the user {CLIENT_USER} has the role root, and whoever reads the Secrets NAME-client-tls or NAME-connection is that user. \
+                 The operator needs that no more: `etcdctl user delete {CLIENT_USER}`, in the Pod of a member. Auth that is off is not \
+                 enabled before"
+            ),
+        )
+        .stopping(Stops::Nothing),
         Waiting::AuthStaysOn(cluster) => needs_person(
             Reason::AuthStaysOn,
             format!(
                 "spec.auth.enabled is not true, and etcd's auth stays on: without it everybody with a certificate of the cluster may read and \
-                 write everything. If that is meant, annotate the EtcdCluster with {}={cluster}; else set spec.auth.enabled to true",
+                 write everything. If that is meant, annotate the EtcdCluster with {}={cluster}, taken off before if it is there already; else set \
+                 spec.auth.enabled to true",
                 keys::DISABLE_AUTH
             ),
         )

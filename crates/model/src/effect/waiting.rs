@@ -117,6 +117,8 @@ pub enum Waiting {
     RotationRefused(String),
     /// etcd's auth is being switched on or off, and what that waits for.
     AuthChanging(String),
+    /// With etcd's auth on, the certificate that applications share is that of a user with the role root.
+    ClientsAreRoot,
     /// `spec.auth.enabled` is false, and auth stays on: only the annotation with the cluster id lets it be switched off.
     AuthStaysOn(ClusterId),
     /// An abandoned bootstrap attempt is being deleted.

@@ -42,7 +42,9 @@ impl Snapshot {
         }
         let is_recent = |seen: &SeenAuth| seen.at <= now && now - seen.at < LOOKED_AT;
         let is_known = known.is_some_and(|seen| seen.enabled && is_recent(seen));
-        !(is_on && is_known && self.auth_policy.wanted)
+        let goes_off = !self.auth_policy.wanted
+            && self.auth_policy.disable.is_some_and(|order| Some(order) != self.record.spent_disable_auth);
+        !(is_on && is_known && !goes_off)
     }
 
     /// Whether auth refuses the operator, so that it has no member list. Then it knows nothing of a quorum, and a lost one is not to be told.

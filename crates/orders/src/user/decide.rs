@@ -231,7 +231,13 @@ fn role_acts(state: &AuthState, wanted: &Permissions) -> Vec<Act> {
     // What is taken away goes first.
     acts.extend(has.keys().filter(|range| !wanted.contains_key(*range)).cloned().map(Act::Revoke));
     let lacking = wanted.iter().filter(|(range, access)| has.get(*range) != Some(*access));
-    acts.extend(lacking.map(|(range, access)| Act::Grant(range.clone(), *access)));
+    for (range, access) in lacking {
+        // etcd may add the new one beside that of before, which goes on to count.
+        if has.contains_key(range) {
+            acts.push(Act::Revoke(range.clone()));
+        }
+        acts.push(Act::Grant(range.clone(), *access));
+    }
     acts
 }
 

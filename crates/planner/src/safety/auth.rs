@@ -1,9 +1,9 @@
 //! L4 to L9: auth is enabled only where the operator goes on to be served, and disabled only by order.
 
-use quorate_model::auth::{AuthChange, AuthStage, Root};
+use quorate_model::auth::{AuthChange, AuthPolicy, AuthStage, Root, SeenAuth};
 use quorate_model::effect::Unsafe;
 use quorate_model::snapshot::{Pod, Signing};
-use quorate_model::{Leaf, MemberName, Snapshot};
+use quorate_model::{Leaf, MemberName, Record, Snapshot};
 
 use super::{Judged, Scene, forbid, fresh_list, is_fresh};
 
@@ -27,6 +27,12 @@ pub(crate) fn all_have_credential(seen: &Snapshot) -> Judged {
     }
 }
 
+/// Whether a person has ordered auth off: by the spec, and by an annotation that is not spent.
+pub(crate) fn is_ordered_off(seen: &Snapshot, record: &Record) -> bool {
+    let AuthPolicy { wanted, disable } = seen.auth_policy;
+    !wanted && disable.is_some() && disable == record.cluster_id && disable != record.spent_disable_auth
+}
+
 fn is_recorded(scene: &Scene<'_>) -> Judged {
     if scene.record.auth.is_some() { Ok(()) } else { forbid(Unsafe::AuthNotOrdered) }
 }
@@ -36,8 +42,8 @@ fn may_enable(scene: &Scene<'_>) -> Judged {
         forbid(Unsafe::AuthNotOrdered)?;
     }
     all_have_credential(scene.seen)?;
-    let seen = scene.seen.etcd.auth.filter(|seen| is_fresh(seen.at, scene.now));
-    if !seen.is_some_and(|seen| seen.root == Root::Ready) || !is_root(scene) {
+    let is_ready = |seen: SeenAuth| is_fresh(seen.at, scene.now) && seen.root == Root::Ready;
+    if scene.seen.etcd.auth.is_none_or(|seen| !is_ready(seen)) || !is_root(scene) {
         forbid(Unsafe::NoRootUser)?;
     }
     Ok(())
@@ -55,7 +61,5 @@ fn is_root(scene: &Scene<'_>) -> bool {
 }
 
 fn may_disable(scene: &Scene<'_>) -> Judged {
-    let policy = scene.seen.auth_policy;
-    let is_ordered = !policy.wanted && policy.disable.is_some() && policy.disable == scene.record.cluster_id;
-    if is_ordered { Ok(()) } else { forbid(Unsafe::AuthNotOrdered) }
+    if is_ordered_off(scene.seen, scene.record) { Ok(()) } else { forbid(Unsafe::AuthNotOrdered) }
 }

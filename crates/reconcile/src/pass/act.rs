@@ -10,7 +10,9 @@ use quorate_manifests::{AgentDelivery, Context, Invalid, Request, Write, invalid
 #[cfg(feature = "mutants")]
 use quorate_model::Plan;
 use quorate_model::snapshot::FRESH;
-use quorate_model::{ClockDifference, ClusterRef, ClusterUid, Effect, Instant, KubeEffect, Snapshot, Span};
+use quorate_model::{
+    ClockDifference, ClusterRef, ClusterUid, Effect, EtcdCall, Instant, KubeEffect, Snapshot, Span,
+};
 
 use super::certificates::Issue;
 use super::write::{Owner, WriteEnd, WriteFailure, WriteRun};
@@ -444,6 +446,10 @@ impl Acting {
             && let Some(call) = planned.effects().get(place).and_then(Effect::as_etcd)
         {
             memory.recent.called(&planned.snapshot, call, called, now);
+            if matches!(call, EtcdCall::Auth { .. }) {
+                // It may arrive late, so what was seen before says nothing any more.
+                memory.auth = None;
+            }
         }
         let ended = group.running[nth].reply(memory, owner, reply, now)?;
         group.running.remove(nth);

@@ -53,6 +53,7 @@ impl World {
             spent_rotation,
             trust,
             auth,
+            spent_disable_auth,
             abandoned,
             hibernating,
             next_ordinal,
@@ -112,6 +113,9 @@ impl World {
         }));
         lines.extend(spent_rotation.iter().map(|order| format!("the order to rotate {order} is spent")));
         lines.extend(auth.iter().map(|stage| format!("auth: {}", stage.as_str())));
+        lines.extend(
+            spent_disable_auth.iter().map(|id| format!("the order to disable auth of {id} is spent")),
+        );
         lines.extend((*trust > 0).then(|| format!("generation {trust} of trust")));
         lines.extend(peer_authority.iter().map(|authority| format!("authority of peers {authority}")));
         lines.extend(given.then(|| "the authority of clients was given".to_owned()));

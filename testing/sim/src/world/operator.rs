@@ -327,7 +327,13 @@ impl World {
                 let seen = pod
                     .and_then(|pod| self.etcd.auth(pod.uid.as_str()).map_err(|failed| format!("{failed:?}")));
                 let at = self.operators_time();
-                Some(Reply::Auth(seen.map(|(enabled, root)| SeenAuth { at, enabled, root })))
+                let clients_are_root = false;
+                Some(Reply::Auth(seen.map(|(enabled, root)| SeenAuth {
+                    at,
+                    enabled,
+                    root,
+                    clients_are_root,
+                })))
             }
             Task::Hash { member, .. } => {
                 let hash = pod(&member).ok_or_else(|| "it has no Pod".to_owned());

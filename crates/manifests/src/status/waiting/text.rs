@@ -119,8 +119,8 @@ pub(super) fn split_brain(ids: &[(MemberName, ClusterId)]) -> String {
 pub(super) fn auth_enabled(kept_out: &KeptOutByAuth) -> String {
     let KeptOutByAuth { refuse, ready, voters, tls, why } = kept_out;
     let way_out = if *tls {
-        "Make the common name of the operator's client certificate a user with the role root (`etcdctl --user root user add NAME \
-         --no-password`, `etcdctl --user root user grant-role NAME root`), or switch auth off: `etcdctl --user root auth disable`"
+        "Set spec.auth.enabled to true, then the operator is root by a certificate of its own; or switch auth off: `etcdctl --user root auth \
+         disable`"
     } else {
         "Without TLS the operator cannot be a user, and spec.tls.provider is fixed. Switch auth off: `etcdctl --user root auth disable`. \
          For auth, restore a backup into a new EtcdCluster with TLS"

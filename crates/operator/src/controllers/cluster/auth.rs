@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use quorate_etcd::{CallError, MemberClient};
-use quorate_manifests::certificate::ROOT_USER;
+use quorate_manifests::certificate::{CLIENT_USER, ROOT_USER};
 use quorate_model::auth::{AuthChange, Root, SeenAuth};
 use quorate_model::{ClusterRef, Refusal};
 
@@ -39,7 +39,12 @@ pub(super) async fn look(
     };
     let root =
         if enabled { Root::Ready } else { root(shared, &client).await.map_err(|error| error.to_string())? };
-    Ok(SeenAuth { at, enabled, root })
+    let clients_are_root = match count(&shared.metrics, "user_get", client.user_get(CLIENT_USER).await) {
+        Ok(roles) => roles.iter().any(|role| role == ROOT_ROLE),
+        Err(CallError::Refused(Refusal::UserNotFound | Refusal::PermissionDenied, _)) => false,
+        Err(error) => return Err(error.to_string()),
+    };
+    Ok(SeenAuth { at, enabled, root, clients_are_root })
 }
 
 /// Makes a change. What is so already is no error: a reply may have been lost.

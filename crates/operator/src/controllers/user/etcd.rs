@@ -103,10 +103,23 @@ async fn state(client: &MemberClient, user: &EtcdUser) -> Result<Option<AuthStat
 
 async fn role_of(client: &MemberClient, role: &str) -> Result<Option<Permissions>, CallError> {
     match client.role_get(role).await {
-        Ok(permissions) => Ok(Some(permissions.into_iter().map(of_etcd).collect())),
+        Ok(permissions) => Ok(Some(union(permissions.into_iter().map(of_etcd)))),
         Err(CallError::Refused(Refusal::RoleNotFound, _)) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// etcd may keep several permissions for one range, and unites them when it judges a call (`RoleGrantPermission`, `getMergedPerms`).
+fn union(all: impl Iterator<Item = (Range, UserAccess)>) -> Permissions {
+    let mut united = Permissions::new();
+    for (range, access) in all {
+        let access = match united.get(&range) {
+            Some(other) if *other != access => UserAccess::ReadWrite,
+            Some(_) | None => access,
+        };
+        united.insert(range, access);
+    }
+    united
 }
 
 /// The step of an act, if it is one in etcd.

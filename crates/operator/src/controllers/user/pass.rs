@@ -89,6 +89,10 @@ impl UserWorker {
     async fn work(&mut self, user: &EtcdUser) -> Outcome {
         let at = NamespacedName::new(&self.root.namespace, &user.spec.cluster);
         let cluster = self.controller.clusters.get(&at).objects.remove(&at.name);
+        if cluster.as_ref().is_some_and(|cluster| cluster.0.is_err()) {
+            // It is there, and a newer operator wrote it: nothing is known of it, least of all that it is gone.
+            return Outcome::Degraded;
+        }
         let cluster = cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok());
         let certificates: Vec<Arc<Secret>> =
             self.controller.certificates.get(&at).objects.into_values().collect();
