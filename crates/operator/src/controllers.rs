@@ -28,7 +28,7 @@ use crate::runtime::controller::Controller as _;
 use crate::runtime::fleet::Fleets;
 use crate::runtime::watch::Index;
 use backup::{BackupController, ReadBackup};
-use cluster::ClusterController;
+use cluster::{ClusterController, OtherKinds};
 use restore::RestoreController;
 use schedule::{ReadSchedule, ScheduleController};
 use user::{ReadUser, UserController};
@@ -59,9 +59,7 @@ pub(crate) fn add_all(fleets: &mut Fleets, registry: &mut Registry, config: Conf
         defaults,
         transport.clone(),
         max_rolling,
-        schedules.clone(),
-        backups.clone(),
-        users.clone(),
+        OtherKinds { schedules: schedules.clone(), backups: backups.clone(), users: users.clone() },
     );
     let backups = BackupController::new(
         &runtime,

@@ -11,12 +11,12 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-pub use decide::{Act, AuthState, Decision, Etcd, Seen, asks_etcd, decide, role_name};
-
 use std::collections::BTreeSet;
 
 use kube_core::ResourceExt as _;
 use quorate_api::{ConditionType, EtcdUser};
+
+pub use decide::{Act, AuthState, Decision, Etcd, Seen, asks_etcd, decide, role_name};
 
 /// The EtcdUsers of a cluster whose users are not made yet, and that nothing keeps from it: etcd's auth is enabled after them.
 pub fn to_come<'a>(cluster: &str, users: impl Iterator<Item = &'a EtcdUser>) -> BTreeSet<String> {
@@ -31,5 +31,5 @@ pub fn to_come<'a>(cluster: &str, users: impl Iterator<Item = &'a EtcdUser>) -> 
             && !holds(user, ConditionType::Ready)
             && !holds(user, ConditionType::Stalled)
     };
-    users.filter(comes).map(|user| user.name_any()).collect()
+    users.filter(comes).map(EtcdUser::name_any).collect()
 }

@@ -60,6 +60,13 @@ pub(crate) struct Shared {
     pub(crate) users: Index<ReadUser>,
 }
 
+/// The caches of other kinds, which their own controllers fill.
+pub(super) struct OtherKinds {
+    pub(super) schedules: Index<ReadSchedule>,
+    pub(super) backups: Index<ReadBackup>,
+    pub(super) users: Index<ReadUser>,
+}
+
 impl ClusterController {
     /// The controller, its metrics registered.
     pub(crate) fn new(
@@ -68,9 +75,7 @@ impl ClusterController {
         defaults: Defaults,
         transport: Transport,
         max_rolling: Limit,
-        schedules: Index<ReadSchedule>,
-        backups: Index<ReadBackup>,
-        users: Index<ReadUser>,
+        OtherKinds { schedules, backups, users }: OtherKinds,
     ) -> Self {
         let (indexes, defaults) = (Indexes::default(), Arc::new(defaults));
         let clusters = indexes.clusters.clone();
