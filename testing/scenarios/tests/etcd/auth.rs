@@ -22,7 +22,7 @@ async fn auth_is_switched_on_and_off_under_writes_of_a_user_and_none_fails() -> 
 
     world.patch("demo", json!({ "spec": { "auth": { "enabled": true } } })).await?;
     world.wait_for_condition("demo", "AuthReady", "True").await?;
-    world.settled_again("demo", 3).await?;
+    app.settled_again("demo", 3).await?;
     // The certificate of the cluster's clients is that of no user.
     let nobody = world.members("demo").await?;
     ensure!(nobody[0].1.put("writes/of-nobody", "x").await.is_err(), "who is no user writes");
@@ -30,10 +30,10 @@ async fn auth_is_switched_on_and_off_under_writes_of_a_user_and_none_fails() -> 
     // A rollout moves leadership: each agent does, and the operator. A member more is added and removed.
     let labels = json!({ "podTemplate": { "metadata": { "labels": { "rolled": "yes" } } } });
     world.patch("demo", json!({ "spec": labels })).await?;
-    world.settled_again("demo", 3).await?;
+    app.settled_again("demo", 3).await?;
     for size in [4, 3] {
         world.patch("demo", json!({ "spec": { "size": size } })).await?;
-        world.settled_again("demo", size).await?;
+        app.settled_again("demo", size).await?;
     }
 
     // The spec alone does not open the data.
@@ -48,7 +48,7 @@ async fn auth_is_switched_on_and_off_under_writes_of_a_user_and_none_fails() -> 
         Ok(if status["auth"].is_null() { Ok(()) } else { Err(status["auth"].to_string()) })
     })
     .await?;
-    world.settled_again("demo", 3).await?;
+    app.settled_again("demo", 3).await?;
     println!("auth on, a rollout, 3 to 4 to 3, auth off: {:?}", writer.figures());
     writer.stop().await?.are_all_readable(&app, "demo").await
 }
