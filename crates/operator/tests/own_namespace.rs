@@ -45,16 +45,19 @@ where
 /// A cluster of one, a backup whose object goes with it and a user, all with the operator's finalizer and one of another controller; and the Pod that the
 /// operator runs in.
 async fn content(world: &World, namespace: &str, policy: &str) -> Result<()> {
+    // The store of this world counts the uids of a name over all namespaces from the same number, and collects by the uid alone what an owner
+    // leaves: of two clusters of one name the end of one would take the Pods of the other.
+    let name = if namespace == "default" { "demo" } else { "other" };
     let mut spec = plain(1);
     spec["storageSpec"] = json!({ "retention": { "whenDeleted": policy } });
     let cluster = json!({ "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster",
-        "metadata": { "name": "demo" }, "spec": spec });
+        "metadata": { "name": name }, "spec": spec });
     let backup = json!({ "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdBackup",
-        "metadata": { "name": "nightly" }, "spec": { "source": { "cluster": "demo" },
+        "metadata": { "name": "nightly" }, "spec": { "source": { "cluster": name },
             "destination": { "s3": { "bucket": "bkt" } }, "deletionPolicy": "Delete" } });
     // As one that was made in a cluster with certificates.
     let user = json!({ "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdUser",
-        "metadata": { "name": "billing", "finalizers": [USER] }, "spec": { "cluster": "demo" } });
+        "metadata": { "name": "billing", "finalizers": [USER] }, "spec": { "cluster": name } });
     let pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "quorate" },
         "spec": { "nodeName": "n1", "containers": [{ "name": "operator", "image": "quorate" }] } });
     create::<EtcdCluster>(world, namespace, cluster).await?;
