@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::rotate::{annotate, certificate, entry, rotation, stage};
 
+#[expect(clippy::disallowed_methods, reason = "the test is the user who deletes")]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_authority_of_the_users_is_given_exchanged_and_taken_back_under_writes_and_none_fails()
 -> Result<()> {
