@@ -23,10 +23,10 @@ pub(crate) fn advance(draft: &mut Draft<'_>) {
             draft.write_record(Step::L1, |record| record.auth = Some(AuthStage::Preparing));
             draft.wait(Waiting::AuthChanging("the members get the operator's credential first".to_owned()));
         }
-        None if is_target => take_over(draft),
+        None if is_target => record_what_is(draft),
         None => {}
         Some(AuthStage::Preparing) if is_wanted => switch_on(draft),
-        Some(AuthStage::Preparing) => withdraw(draft),
+        Some(AuthStage::Preparing) => record_what_is(draft),
         Some(AuthStage::On) if is_wanted => keep_on(draft),
         Some(AuthStage::On) => switch_off(draft),
     }
@@ -46,15 +46,9 @@ fn note_order(draft: &mut Draft<'_>) {
     }
 }
 
-/// Status was lost, and Pods have the credential: auth may be on, whatever the spec says now.
-fn take_over(draft: &mut Draft<'_>) {
-    if look(draft).is_some_and(|seen| seen.enabled) {
-        draft.write_record(Step::L8, |record| record.auth = Some(AuthStage::On));
-    }
-}
-
-/// The spec was taken back before L8. The user root stays: without auth it is nothing.
-fn withdraw(draft: &mut Draft<'_>) {
+/// The spec does not want it and did before L8, or status was lost and Pods have the credential: what is on stays on. Else it is forgotten;
+/// the user root stays, which without auth is nothing.
+fn record_what_is(draft: &mut Draft<'_>) {
     let Some(seen) = look(draft) else { return };
     let stage = seen.enabled.then_some(AuthStage::On);
     let step = if seen.enabled { Step::L8 } else { Step::L9 };
@@ -109,7 +103,7 @@ fn tell_of_clients(draft: &mut Draft<'_>, seen: SeenAuth) {
 /// L9. The record comes last: until then the operator has the credential with which auth can be disabled.
 fn switch_off(draft: &mut Draft<'_>) {
     let Some(cluster) = draft.record.cluster_id else { return };
-    if !safety::is_ordered_off(draft.seen, &draft.record) {
+    if !draft.seen.is_auth_ordered_off(&draft.record) {
         draft.wait(Waiting::AuthStaysOn(cluster));
         keep_on(draft);
         return;
@@ -143,9 +137,7 @@ fn make_root(draft: &mut Draft<'_>, root: Root) -> bool {
 
 /// L8. The record comes first: whoever restarts in between finds auth on, or enables it.
 fn enable(draft: &mut Draft<'_>) {
-    if draft.record.auth != Some(AuthStage::On) {
-        draft.write_record(Step::L8, |record| record.auth = Some(AuthStage::On));
-    }
+    draft.write_record(Step::L8, |record| record.auth = Some(AuthStage::On));
     change(draft, Step::L8, AuthChange::Enable);
     draft.wait(Waiting::AuthChanging("etcd's auth is being enabled".to_owned()));
 }

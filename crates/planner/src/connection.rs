@@ -1,7 +1,7 @@
 //! K3: the connection Secret, with all that an application connects with. It has a copy of the client certificate, and follows it.
 
-use quorate_model::snapshot::{Presence, Signing};
-use quorate_model::{Ca, Effect, KubeEffect, Leaf, ManagedObject, Step};
+use quorate_model::snapshot::Presence;
+use quorate_model::{Effect, KubeEffect, Leaf, ManagedObject, Step};
 
 use crate::draft::Draft;
 
@@ -19,12 +19,5 @@ pub(crate) fn keep_up(draft: &mut Draft<'_>) {
 /// Whether there is a client certificate that members take, or TLS is off. One that somebody broke is renewed first (I3): applications
 /// keep what they have.
 fn has_certificate(draft: &Draft<'_>) -> bool {
-    let Some(certificates) = &draft.seen.certificates else { return true };
-    let Some(leaf) = certificates.leaves.get(&Leaf::Client) else { return false };
-    match draft.seen.signing(certificates, &draft.record, Ca::Clients) {
-        Signing::With(_, authority) => leaf.why_unusable(authority, draft.now).is_none(),
-        // The members serve on with the leaves that there are.
-        Signing::Lost(_) => leaf.content.is_ok(),
-        Signing::ToCreate => false,
-    }
+    draft.seen.certificates.is_none() || draft.seen.has_usable(&draft.record, Leaf::Client, draft.now)
 }

@@ -21,7 +21,7 @@ mod versions;
 mod volumes;
 
 pub(crate) use adoption::{foreign_pods, may_adopt};
-pub(crate) use auth::{all_have_credential, is_ordered_off};
+pub(crate) use auth::all_have_credential;
 pub use space::{may_begin_defragmentation, may_disarm};
 
 use std::collections::BTreeSet;

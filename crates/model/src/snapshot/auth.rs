@@ -5,7 +5,7 @@
 //! answer some of these to anybody.
 
 use super::Snapshot;
-use crate::auth::{AuthStage, SeenAuth};
+use crate::auth::{AuthPolicy, AuthStage, SeenAuth};
 use crate::names::MemberName;
 use crate::quorum::has_quorum;
 use crate::record::{Record, Stage};
@@ -36,15 +36,19 @@ const LOOKED_AT: Span = Span::seconds(600);
 impl Snapshot {
     /// Whether it is time to look at etcd's auth, of which the operator knows this: at each pass while it is switched on or off.
     pub fn asks_for_auth(&self, known: Option<&SeenAuth>, now: Instant) -> bool {
-        let is_on = self.record.auth == Some(AuthStage::On);
-        if !self.target().auth && self.record.auth.is_none() {
+        if !self.record.has_credential() {
             return false;
         }
         let is_recent = |seen: &SeenAuth| seen.at <= now && now - seen.at < LOOKED_AT;
         let is_known = known.is_some_and(|seen| seen.enabled && is_recent(seen));
-        let goes_off = !self.auth_policy.wanted
-            && self.auth_policy.disable.is_some_and(|order| Some(order) != self.record.spent_disable_auth);
-        !(is_on && is_known && !goes_off)
+        let stays_on = self.record.auth == Some(AuthStage::On) && !self.is_auth_ordered_off(&self.record);
+        !(stays_on && is_known)
+    }
+
+    /// Whether a person has ordered auth off: by the spec, and by an annotation that is not spent.
+    pub fn is_auth_ordered_off(&self, record: &Record) -> bool {
+        let AuthPolicy { wanted, disable } = self.auth_policy;
+        !wanted && disable.is_some() && disable == record.cluster_id && disable != record.spent_disable_auth
     }
 
     /// Whether auth refuses the operator, so that it has no member list. Then it knows nothing of a quorum, and a lost one is not to be told.

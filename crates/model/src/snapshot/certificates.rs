@@ -155,6 +155,17 @@ impl Snapshot {
         }
     }
 
+    /// Whether there is a leaf that members take. While its authority is lost they serve on with the leaves that there are.
+    pub fn has_usable(&self, record: &Record, leaf: Leaf, now: Instant) -> bool {
+        let Some(certificates) = &self.certificates else { return false };
+        let Some(secret) = certificates.leaves.get(&leaf) else { return false };
+        match self.signing(certificates, record, leaf.ca()) {
+            Signing::With(_, authority) => secret.why_unusable(authority, now).is_none(),
+            Signing::Lost(_) => secret.content.is_ok(),
+            Signing::ToCreate => false,
+        }
+    }
+
     /// The authority that signs for a port. That of clients signs for peers, too, where it did so in an earlier release. The record decides.
     /// Where it has none of peers, because such a release wrote it, or because it was lost, it is what signed the leaf of peers: never the
     /// mere Secret, which may be there before anything trusts it.

@@ -7,6 +7,7 @@ use kube::ResourceExt as _;
 use quorate_api::user::UserAccess;
 use quorate_api::{EtcdCluster, EtcdUser, keys};
 use quorate_etcd::{CallError, KeyAccess, MemberClient, Permission, Refusal, Transport};
+use quorate_manifests::record::from_status;
 use quorate_model::{ClusterRef, ClusterUid, MemberName, Step, Uid};
 use quorate_orders::user::permissions::{Permissions, Range};
 use quorate_orders::user::{Act, AuthState, Etcd, role_name};
@@ -23,9 +24,7 @@ pub(super) async fn ask(
     let uid = ClusterUid::new(cluster.metadata.uid.clone().unwrap_or_default());
     // A look is rare, so no connection is kept for the next one.
     let mut clients = MemberClients::over(transport.clone());
-    let has_credential = cluster.status.as_ref().is_some_and(|status| {
-        status.auth.is_some() || status.target.as_ref().is_some_and(|target| target.auth)
-    });
+    let has_credential = cluster.status.as_ref().is_some_and(|status| from_status(status).has_credential());
     clients.use_tls(operator_tls(secrets, (&at, &uid), has_credential));
     let mut failed = "none of its members has an address".to_owned();
     for pod in serving(pods, user) {
