@@ -274,8 +274,14 @@ impl NamespaceClient {
     /// What a client of the cluster dials with: the Secret `<cluster>-client-tls` or that of its user, without a server name. `None` without TLS.
     pub(crate) async fn tls(&self, cluster: &str) -> Result<Option<Tls>> {
         let secrets: Api<Secret> = Api::default_namespaced(self.client.clone());
-        let name = self.secret.clone().unwrap_or_else(|| format!("{cluster}-client-tls"));
-        let Some(secret) = secrets.get_opt(&name).await? else { return Ok(None) };
+        // That of a user exists only in a cluster with TLS, and a moment after its EtcdUser.
+        let secret = match &self.secret {
+            Some(name) => secrets.get(name).await?,
+            None => match secrets.get_opt(&format!("{cluster}-client-tls")).await? {
+                Some(secret) => secret,
+                None => return Ok(None),
+            },
+        };
         let data = secret.data.unwrap_or_default();
         let part =
             |key: &str| data.get(key).map(|bytes| bytes.0.clone()).with_context(|| format!("no {key}"));
