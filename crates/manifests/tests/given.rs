@@ -144,7 +144,7 @@ fn a_new_cluster_gets_a_copy_that_signs_for_clients_and_peers_get_their_own() {
 }
 
 #[test]
-fn a_secret_without_the_label_of_the_cluster_is_not_used_nor_is_one_of_the_clusters_own() {
+fn s15_a_secret_without_the_label_of_the_cluster_is_not_used_nor_is_one_of_the_clusters_own() {
     for labels in [json!({}), json!({ keys::CLUSTER: "other" })] {
         let mut world = World::new(&spec());
         let given = authority(77);

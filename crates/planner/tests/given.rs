@@ -255,7 +255,7 @@ fn judge(world: &World, effect: KubeEffect) -> Result<(), Unsafe> {
 }
 
 #[test]
-fn r19_no_other_authority_than_the_named_one_is_made_and_peers_never_get_a_given_one() {
+fn s15_r19_no_other_authority_than_the_named_one_is_made_and_peers_never_get_a_given_one() {
     let mut world = World::running(3);
     give(&mut world, GIVEN);
     let next = |world: &World, ca: Ca, given: Option<&str>| {

@@ -152,7 +152,7 @@ static OLDER: LazyLock<Value> = LazyLock::new(|| {
 });
 
 #[test]
-fn a_secret_that_is_gone_cut_exchanged_or_older_at_any_step_ends_no_service_and_nobody_is_refused() {
+fn s15_a_secret_that_is_gone_cut_exchanged_or_older_at_any_step_ends_no_service_and_nobody_is_refused() {
     let whole = given(71, LONG)["secret"]["data"].clone();
     let mut cut = whole.clone();
     cut.as_object_mut().unwrap().remove("tls.key");
