@@ -7,7 +7,7 @@ use quorate_model::effect::DowngradeAction;
 use quorate_model::{Effect, EtcdCall, MemberName, Minor, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
-use crate::{claims, safety, upgrade};
+use crate::{claims, facts, safety, upgrade};
 
 const CLAIMS_GO: &str = "PersistentVolumeClaims of members are being deleted, and these members move to new ones first; where spec.recovery.enabled is false, on order";
 
@@ -20,6 +20,10 @@ pub(crate) fn settle(draft: &mut Draft<'_>) -> Flow {
             if all_run(draft, to) {
                 draft.wait(Waiting::Downgrading(format!(
                     "every member runs {to}, and etcd ends the downgrade within seconds"
+                )));
+            } else if let Some(runs) = image_stays_newer(draft, to) {
+                draft.wait(Waiting::Downgrading(format!(
+                    "spec.image names its version itself: every member runs it already, and it is etcd {runs}. Name an image of etcd {to}, or set spec.version back to {runs}"
                 )));
             }
             ON
@@ -94,4 +98,13 @@ fn all_run(draft: &Draft<'_>, line: Minor) -> bool {
     let runs =
         |voter: &MemberName| draft.status_of(voter).is_some_and(|status| status.version.line() == line);
     draft.record.voters().all(runs)
+}
+
+/// The minor version that every voter still runs though the lower one is rolled out: that of an image which names its version itself.
+fn image_stays_newer(draft: &Draft<'_>, to: Minor) -> Option<Minor> {
+    let runs = draft.record.voters().map(|voter| {
+        let status = draft.status_of(voter).filter(|_| !facts::is_stale(draft, voter))?;
+        Some(status.version.line()).filter(|runs| to < *runs)
+    });
+    runs.min()?
 }

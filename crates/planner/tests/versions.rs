@@ -144,6 +144,33 @@ fn a_finished_minor_is_taken_back_by_etcds_own_downgrade_while_all_binaries_are_
 }
 
 #[test]
+fn a_downgrade_that_the_image_does_not_follow_says_so() {
+    let mut world = half_done(3);
+    world.settle();
+    order(&mut world, OLD);
+    let plan = world.plan();
+    world.carry_out(plan);
+    let plan = world.plan_that(has_step(Step::V4));
+    world.carry_out(plan);
+    let mut target = world.seen.record.target.take().unwrap();
+    target.pod.image_has_version = false;
+    // The Pods have what is committed: the image is of the newer version.
+    for pod in world.seen.pods.values_mut() {
+        pod.revision.clone_from(&target.pod.revision);
+    }
+    world.seen.record.target = Some(target);
+    let says = |plan: &Plan| format!("{:?}", plan.waiting);
+    let plan = world.plan_as_observed();
+    assert!(says(&plan).contains("spec.image names its version itself"), "{}", says(&plan));
+    assert!(says(&plan).contains("Name an image of etcd 3.6"), "{}", says(&plan));
+    // A Pod that has not the committed image yet may still bring the older version.
+    world.seen.pods.get_mut(&name("demo-1")).unwrap().revision =
+        quorate_model::target::PodRevision("other".into());
+    let plan = world.plan_as_observed();
+    assert!(!says(&plan).contains("spec.image names"), "{}", says(&plan));
+}
+
+#[test]
 fn a_downgrade_is_not_begun_without_the_order_or_with_another_version_in_it() {
     for allow in [None, Some(NEW), Some(Version::new(3, 6, 15))] {
         let mut world = half_done(3);

@@ -13,6 +13,7 @@ use quorate_model::{MemberId, MemberName, Record, Span, Version};
 use serde_json::Value;
 
 use crate::ending;
+use crate::etcd::version_of_image;
 use crate::oracle::{Property, Truth};
 use crate::world::certificates::authorities;
 use crate::world::{KINDS, World};
@@ -142,7 +143,9 @@ impl World {
             let order = cluster.metadata.annotations.as_ref()?.get(keys::ALLOW_DOWNGRADE)?;
             order.parse::<Version>().ok()
         });
-        if !target.pod.image_has_version && ordered_back_to.is_some_and(|to| to.line() < desired) {
+        let of_image = cluster.as_ref().and_then(|cluster| version_of_image(cluster.spec.image.as_deref()?));
+        let newest = of_image.map_or(desired, |version| version.line().max(desired));
+        if !target.pod.image_has_version && ordered_back_to.is_some_and(|to| to.line() < newest) {
             return true;
         }
         let claims_go = record.members.keys().any(|member| self.is_claim_going(member.as_str()));
