@@ -74,6 +74,13 @@ refused; "list" and "watch" are how it sees. */}}
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, list, watch, create, patch, delete]
+# What cert-manager is asked for, where spec.tls has it issue certificates, and why it does not. Deleted where nothing rests on it any more.
+- apiGroups: [cert-manager.io]
+  resources: [certificates]
+  verbs: [get, create, patch, delete]
+- apiGroups: [cert-manager.io]
+  resources: [certificaterequests]
+  verbs: [list]
 # Events on the EtcdCluster; their count is patched when they happen again. Those of a Job without a Pod are listed: nothing else has the
 # words of the quota or the policy that refuses the Pod.
 - apiGroups: [""]

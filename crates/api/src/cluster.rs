@@ -42,7 +42,8 @@ pub use recovery::{DEFAULT_GRACE_PERIOD, DEFAULT_KEEP_VOLUMES, DEFAULT_TIMEOUT, 
 pub use service::{ServiceSpec, ServiceType, TrafficDistribution};
 pub use storage::{AccessMode, DEFAULT_VOLUME_SIZE, Medium, Retention, RetentionPolicy, StorageSpec};
 pub use tls::{
-    AltNames, AutoTlsConfig, CertManagerConfig, RotationSpec, TlsProvider, TlsProviderConfig, TlsSpec,
+    AltNames, AutoTlsConfig, CertManagerConfig, RotationSpec, SecretsConfig, TlsProvider, TlsProviderConfig,
+    TlsSpec,
 };
 pub use updates::{OperatorDefaults, UpdatesSpec};
 

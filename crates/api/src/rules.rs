@@ -82,8 +82,8 @@ pub(crate) fn object() -> Vec<Rule> {
         ),
         fixed(
             ".spec.tls.provider",
-            "self.spec.tls.provider == oldSelf.spec.tls.provider || \
-             (has(self.status.target) && self.spec.tls.provider == (self.status.target.tls ? 'auto' : 'disabled'))",
+            "(self.spec.tls.provider == 'disabled') == (oldSelf.spec.tls.provider == 'disabled') || \
+             (has(self.status.target) && self.status.target.tls == (self.spec.tls.provider != 'disabled'))",
             "tls.provider is fixed once the cluster is bootstrapped: peers with TLS and peers without it \
              cannot form a quorum",
         ),

@@ -150,8 +150,7 @@ fn what_is_not_honoured_is_refused_with_the_reason() {
     let expected = [
         "storageSpec.accessModes must be ReadWriteOnce or ReadWriteOncePod",
         "storageSpec.pvcName is not supported",
-        "tls.provider must be auto or disabled",
-        "not supported yet: tls.providerCfg.certManagerCfg",
+        "not supported: tls.providerCfg.certManagerCfg.caBundleSecret",
     ];
     for reason in expected {
         assert!(refusals.iter().any(|refusal| refusal.contains(reason)), "{reason}: {refusals:#?}");

@@ -178,7 +178,7 @@ fn has_tls(cluster: &EtcdCluster) -> bool {
         return target.tls;
     }
     match cluster.spec.tls.provider {
-        TlsProvider::Auto => true,
+        TlsProvider::Auto | TlsProvider::Secrets | TlsProvider::CertManager => true,
         TlsProvider::Disabled => false,
     }
 }

@@ -120,7 +120,7 @@ pub(crate) const RESERVED: [&str; 2] = [PEER_NAME, ROOT_USER];
 /// The common name of a leaf. The spec may name that of the server, but no reserved one: `target` refuses it, and a spec that is refused
 /// is read here all the same.
 pub fn common_name(leaf: Leaf, tls: &TlsSpec) -> &str {
-    let given = tls.auto().and_then(|auto| auto.common_name.as_deref());
+    let given = tls.common_name();
     match leaf {
         Leaf::Server => {
             given.filter(|given| !given.is_empty() && !RESERVED.contains(given)).unwrap_or("quorate-server")
@@ -134,7 +134,7 @@ pub fn common_name(leaf: Leaf, tls: &TlsSpec) -> &str {
 /// The organizations of a leaf.
 pub fn organizations(leaf: Leaf, tls: &TlsSpec) -> Vec<String> {
     match leaf {
-        Leaf::Server => tls.auto().map(|auto| auto.organizations.clone()).unwrap_or_default(),
+        Leaf::Server => tls.organizations().to_vec(),
         Leaf::Peer | Leaf::Client | Leaf::Operator => Vec::new(),
     }
 }
@@ -173,7 +173,7 @@ fn server_names(at: &ClusterRef, tls: &TlsSpec) -> Vec<String> {
     names.push("localhost".to_owned());
     names.push(Ipv4Addr::LOCALHOST.to_string());
     names.push(Ipv6Addr::LOCALHOST.to_string());
-    if let Some(given) = tls.auto().and_then(|auto| auto.alt_names.as_ref()) {
+    if let Some(given) = tls.alt_names() {
         // An address is written as it is read back from the certificate. `target` refuses one that does not parse.
         let addresses = given.ip_addresses.iter().filter_map(|address| address.parse::<IpAddr>().ok());
         names.extend(given.dns_names.iter().cloned().chain(addresses.map(|address| address.to_string())));

@@ -12,6 +12,7 @@ pub mod backup_before;
 pub mod bootstrap;
 pub mod budget;
 pub mod catalog;
+pub mod cert_manager;
 pub mod certificate;
 pub mod connection;
 mod diff;

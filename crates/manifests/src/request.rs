@@ -156,7 +156,10 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
         }
         KubeEffect::MakeNextAuthority { ca, given, secret, resource_version } => {
             let (seen, generation) = ((secret, resource_version.as_str()), generation(context, *ca));
-            let made = order::next_authority(at, *ca, &snapshot.uid, seen, generation, context.now);
+            // The one that signs is only given its key, or loses it.
+            let is_same = given.is_some() && given.as_ref() == record.authority_of(*ca);
+            let place = if is_same { rotation::Place::Signer } else { rotation::Place::Next };
+            let made = order::next_authority((at, *ca, place), &snapshot.uid, seen, generation, context.now);
             authority_request(context, made, given.as_ref())
         }
         KubeEffect::ArrangeAuthority { ca, secret, resource_version, signer, previous } => {
@@ -427,12 +430,11 @@ fn authority_request(context: &Context<'_>, made: Order, given: Option<&Fingerpr
     let Some(given) = given else { return Request::Certificate(Box::new(made)) };
     let tls = &context.cluster.spec.tls;
     let pair = given::copy(&context.seen.secrets, &context.snapshot.cluster, tls, given);
-    let empty = KeyPair { cert: String::new(), key: String::new() };
-    let write = made.write(pair.as_ref().unwrap_or(&empty));
-    Request::Write(if pair.is_some() { write } else { Write { act: refused_patch(), ..write } })
+    written(&made, pair)
 }
 
-/// A leaf that this authority signs. Without its key nothing can be signed, which the driver then reports.
+/// A leaf that this authority signs; or a copy of what it has signed somewhere else. Where its key is lost nothing can be signed, which the driver then
+/// reports.
 fn leaf_order(context: &Context<'_>, leaf: Leaf, by: &Fingerprint, renewed: Option<Renewed<'_>>) -> Request {
     let Context { cluster, seen, snapshot, record, now, .. } = context;
     let at = &snapshot.cluster;
@@ -442,7 +444,19 @@ fn leaf_order(context: &Context<'_>, leaf: Leaf, by: &Fingerprint, renewed: Opti
     let trust = if record.rotation.is_some() { 0 } else { record.trust };
     let mut secrets = snapshot.certificates.iter().flat_map(|certificates| certificates.authorities.values());
     let authority = secrets.find_map(|secret| secret.with(by));
-    Request::Certificate(Box::new(order::leaf(cluster, at, leaf, (pair, authority), renewed, (trust, *now))))
+    let is_keyless = authority.is_some_and(|authority| authority.keyless);
+    let made = order::leaf(cluster, at, leaf, (pair, authority), renewed, (trust, *now));
+    if !is_keyless {
+        return Request::Certificate(Box::new(made));
+    }
+    written(&made, given::issued::copy_leaf(&seen.secrets, at, &cluster.spec.tls, (leaf, by)))
+}
+
+/// The write that puts a copy where what is made would have gone. If what is copied is not there any more, nothing is written.
+fn written(made: &Order, copy: Option<KeyPair>) -> Request {
+    let empty = KeyPair { cert: String::new(), key: String::new() };
+    let write = made.write(copy.as_ref().unwrap_or(&empty));
+    Request::Write(if copy.is_some() { write } else { Write { act: refused_patch(), ..write } })
 }
 
 /// An object that is to be created, with what the spec gives it.

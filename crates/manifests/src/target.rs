@@ -189,7 +189,7 @@ pub(crate) fn resolve_with(
     };
     let pod = template.to_status(version, &defaults.agent_image);
     let tls = match spec.tls.provider {
-        TlsProvider::Auto => true,
+        TlsProvider::Auto | TlsProvider::Secrets | TlsProvider::CertManager => true,
         TlsProvider::Disabled => false,
     };
     addresses(&spec.tls)?;
@@ -305,11 +305,11 @@ fn image(cluster: &EtcdCluster, defaults: &Defaults, version: Version) -> Result
 
 /// Further addresses of the server certificate. The CRD refuses most of what is no address.
 fn addresses(tls: &cluster::TlsSpec) -> Result<(), Invalid> {
-    let given = tls.auto().and_then(|auto| auto.alt_names.as_ref()).map(|names| &names.ip_addresses);
+    let given = tls.alt_names().map(|names| &names.ip_addresses);
     match given.into_iter().flatten().find(|address| address.parse::<std::net::IpAddr>().is_err()) {
         None => Ok(()),
         Some(address) => Err(Invalid::new(
-            "spec.tls.providerCfg.autoCfg.altNames.ipAddresses",
+            format!("spec.tls.providerCfg.{}.altNames.ipAddresses", settings(tls)),
             format!("{address:?} is not an IP address such as 192.0.2.1 or 2001:db8::1"),
         )),
     }
@@ -317,13 +317,22 @@ fn addresses(tls: &cluster::TlsSpec) -> Result<(), Invalid> {
 
 /// With the common name of peers, whoever has the server's key would write the log of its members; with that of root, all keys.
 fn common_name(tls: &cluster::TlsSpec) -> Result<(), Invalid> {
-    let why = match tls.auto().and_then(|auto| auto.common_name.as_deref()) {
+    let why = match tls.common_name() {
         Some(PEER_NAME) => format!("members know their peers by the common name {PEER_NAME}"),
         Some(ROOT_USER) => format!("{ROOT_USER} is the user of etcd's auth that may do everything"),
         Some(_) | None => return Ok(()),
     };
     let message = format!("{why}: give the server another one, or none");
-    Err(Invalid::new("spec.tls.providerCfg.autoCfg.commonName", message))
+    Err(Invalid::new(format!("spec.tls.providerCfg.{}.commonName", settings(tls)), message))
+}
+
+/// The field with the settings of the provider that issues certificates.
+fn settings(tls: &cluster::TlsSpec) -> &'static str {
+    match tls.provider {
+        TlsProvider::Auto | TlsProvider::Disabled => "autoCfg",
+        TlsProvider::CertManager => "certManagerCfg",
+        TlsProvider::Secrets => "secretsCfg",
+    }
 }
 
 fn storage(spec: &cluster::StorageSpec) -> Result<Storage, Invalid> {

@@ -36,6 +36,8 @@ pub enum NoSigner {
     NotYet(String),
     /// The authority is lost.
     Lost(String),
+    /// Its key is somewhere else: whoever has it signs for the user.
+    Elsewhere,
 }
 
 /// The Secret of the name that an EtcdUser needs.
@@ -89,6 +91,9 @@ pub fn signer(cluster: &EtcdCluster, at: &ClusterRef, secrets: &[&Secret]) -> Re
     let Some(secret) = seen.authorities.get(&Ca::Clients) else { return Err(lost("does not exist")) };
     let found =
         secret.with(&recorded).ok_or_else(|| lost("does not have the authority that status records"))?;
+    if found.keyless {
+        return Err(NoSigner::Elsewhere);
+    }
     let pair = rotation::pair(secrets, (at, &uid), &recorded).ok_or_else(|| lost("has no key"))?;
     let kept = certificate::kept(Leaf::Client, secrets, at, &uid);
     let client = seen.leaves.get(&Leaf::Client).and_then(|leaf| leaf.content.as_ref().ok());

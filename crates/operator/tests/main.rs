@@ -12,6 +12,7 @@ mod crash;
 mod crash_life;
 mod faults;
 mod figures;
+mod issuance;
 mod leader;
 mod life;
 mod network_policy;

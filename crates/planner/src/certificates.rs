@@ -26,6 +26,7 @@ pub(crate) fn provide(draft: &mut Draft<'_>) -> Progress {
             Signing::With(secret, authority) => {
                 record(draft, ca, authority);
                 keep(draft, ca, secret);
+                keep_key(draft, ca, (secret, authority), seen);
             }
             // Only its Secret is gone: the spec names where it came from.
             Signing::Lost(loss) if copy_of(draft, ca, seen, &loss).is_some() => {
@@ -75,11 +76,11 @@ pub(crate) fn renew(draft: &mut Draft<'_>) {
         let Signing::With(_, authority) = draft.seen.signing(seen, &draft.record, leaf.ca()) else {
             continue;
         };
-        if authority.validity.has_ended(draft.now) {
+        if !seen.can_have(*leaf, authority, draft.now) {
             continue;
         }
         // A newer operator may have issued it for other names, which is not put right here.
-        if secret.why_unusable(authority, draft.now).is_none() && secret.is_due(authority, draft.now) {
+        if secret.why_unusable(authority, draft.now).is_none() && seen.is_due(*leaf, authority, draft.now) {
             propose_renewal(draft, *leaf, secret, authority);
         }
     }
@@ -89,7 +90,7 @@ pub(crate) fn renew(draft: &mut Draft<'_>) {
 pub(crate) fn can_sign(draft: &Draft<'_>, leaf: Leaf) -> bool {
     let Some(seen) = draft.seen.certificates.as_ref() else { return false };
     let signs = match draft.seen.signing(seen, &draft.record, leaf.ca()) {
-        Signing::With(_, authority) => !authority.validity.has_ended(draft.now),
+        Signing::With(_, authority) => seen.can_have(leaf, authority, draft.now),
         Signing::ToCreate | Signing::Lost(_) => false,
     };
     seen.leaves.contains_key(&leaf) || (signs && draft.seen.clock_differs.is_none())
@@ -104,6 +105,25 @@ pub(crate) fn keep(draft: &mut Draft<'_>, ca: Ca, seen: &AuthoritySecret) {
             resource_version: seen.resource_version.clone(),
         };
         draft.propose(Effect::kube(Step::I4, keep));
+    }
+}
+
+/// The spec names the recorded authority another way: with its key, so that it signs, or without. The place of the key in its Secret follows.
+fn keep_key(
+    draft: &mut Draft<'_>,
+    ca: Ca,
+    (secret, authority): (&AuthoritySecret, &Authority),
+    seen: &Certificates,
+) {
+    let given = seen.given_as(&authority.fingerprint, &draft.record, draft.now).filter(|_| ca == Ca::Clients);
+    if draft.record.rotation.is_none() && given.is_some_and(|given| given.keyless != authority.keyless) {
+        let make = KubeEffect::MakeNextAuthority {
+            ca,
+            given: Some(authority.fingerprint.clone()),
+            secret: secret.uid.clone(),
+            resource_version: secret.resource_version.clone(),
+        };
+        draft.propose(Effect::kube(Step::I4, make));
     }
 }
 
@@ -125,9 +145,11 @@ fn sign(draft: &mut Draft<'_>, seen: &Certificates) {
         let ca = draft.seen.signs_for(seen, &draft.record, leaf.ca());
         let Signing::With(secret, authority) = draft.seen.signing(seen, &draft.record, ca) else { continue };
         let present = seen.leaves.get(&leaf);
-        if authority.validity.has_ended(draft.now) {
-            if present.is_none() {
-                draft.wait(Waiting::AuthorityEnded(seen.authority_name(ca)));
+        if !seen.can_have(leaf, authority, draft.now) {
+            match present {
+                None if authority.keyless => wait_for_given(draft, seen),
+                None => draft.wait(Waiting::AuthorityEnded(seen.authority_name(ca))),
+                Some(_) => {}
             }
             continue;
         }
@@ -140,12 +162,25 @@ fn sign(draft: &mut Draft<'_>, seen: &Certificates) {
             None => {
                 draft.propose(Effect::kube(Step::I2, KubeEffect::IssueLeaf { leaf, by }));
             }
-            Some(secret) if secret.is_due(authority, draft.now) => {
+            Some(secret) if seen.is_due(leaf, authority, draft.now) => {
                 propose_renewal(draft, leaf, secret, authority);
             }
             Some(_) => {}
         }
     }
+}
+
+/// A leaf that is missing comes from somewhere else, and is not there, or is of another authority.
+fn wait_for_given(draft: &mut Draft<'_>, seen: &Certificates) {
+    let (secret, why) = match &seen.given {
+        None => ("spec.tls".to_owned(), "it does not say any more where certificates come from".to_owned()),
+        Some(given) => {
+            let other = "what is there is of another authority, which takes its place once the cluster is bootstrapped";
+            let why = given.usable(&draft.record, draft.now).err();
+            (given.secret.clone(), why.unwrap_or_else(|| other.to_owned()))
+        }
+    };
+    draft.wait(Waiting::AuthorityRefused { secret, why });
 }
 
 fn propose_renewal(draft: &mut Draft<'_>, leaf: Leaf, secret: &LeafSecret, authority: &Authority) {

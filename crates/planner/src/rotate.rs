@@ -21,6 +21,7 @@ pub(crate) fn advance(draft: &mut Draft<'_>) {
     let Some(seen) = draft.seen.certificates.as_ref() else { return };
     go_on_from(draft, seen);
     give_up_what_is_lost(draft, seen);
+    turn_back(draft, seen);
     if draft.record.rotation.is_none() {
         begin(draft, seen);
     }
@@ -124,6 +125,31 @@ fn give_up_what_is_lost(draft: &mut Draft<'_>, seen: &Certificates) {
         }
         RotationStage::Sign | RotationStage::Drop => {}
     }
+}
+
+/// The new authority is without its key, and the leaves that it came with are gone before one of them was presented: another one, which whoever
+/// makes them has by now, could never take its place. It is forgotten again first, as an earlier one is.
+fn turn_back(draft: &mut Draft<'_>, seen: &Certificates) {
+    let Some(rotation) = draft.record.rotation.clone() else { return };
+    let secret = seen.authorities.get(&rotation.ca);
+    let is_keyless = secret.and_then(|secret| secret.with(&rotation.to)).is_some_and(|to| to.keyless);
+    let has_others = match &seen.given {
+        None => true,
+        Some(given) => {
+            given.usable(&draft.record, draft.now).is_ok_and(|given| given.fingerprint != rotation.to)
+        }
+    };
+    if !is_keyless || !has_others || safety::may_turn_back(draft.seen, &draft.record).is_err() {
+        return;
+    }
+    let (since, given) = (draft.now, draft.record.given);
+    draft.write_record(Step::C6, |record| {
+        record.record_authority(rotation.ca, rotation.from.clone());
+        let (from, to) = (rotation.to, rotation.from);
+        record.rotation =
+            Some(Rotation { ca: rotation.ca, from, to, given, stage: RotationStage::Drop, since });
+        record.trust += 1;
+    });
 }
 
 /// C1.
@@ -237,7 +263,7 @@ fn sign_with_new(draft: &mut Draft<'_>, rotation: &Rotation) {
     if wait_for_clients(draft, rotation) {
         return;
     }
-    if let Err(why) = safety::may_sign_with_new(draft.seen, &draft.record) {
+    if let Err(why) = safety::may_sign_with_new(draft.seen, &draft.record, draft.now) {
         draft.wait(Waiting::Rotating(rotation.clone(), why));
         return;
     }

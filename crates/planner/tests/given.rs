@@ -17,13 +17,14 @@ const OTHER: &str = "given-by-somebody-2";
 
 fn content(fingerprint: &str, now: Instant) -> Authority {
     let validity = Validity { not_before: now, not_after: now + Span::seconds(3650 * DAY) };
-    Authority { fingerprint: Fingerprint::new(fingerprint), validity, minted: false }
+    Authority { fingerprint: Fingerprint::new(fingerprint), validity, minted: false, keyless: false }
 }
 
 /// The spec names a Secret with this in it.
 fn name_secret(world: &mut World, content: Result<Authority, String>) {
     let secret = "Secret default/my-ca".to_owned();
-    world.seen.certificates.as_mut().unwrap().given = Some(GivenAuthority { secret, content });
+    world.seen.certificates.as_mut().unwrap().given =
+        Some(GivenAuthority { secret, content, leaves: std::collections::BTreeMap::new() });
 }
 
 fn give(world: &mut World, fingerprint: &str) {

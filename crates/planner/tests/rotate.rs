@@ -176,9 +176,11 @@ fn r19_the_new_authority_does_not_sign_before_every_member_is_seen_to_trust_it()
         assert_eq!(stage(&world), Some(RotationStage::Trust));
     }
     world.observe();
-    let why = may_sign_with_new(&world.seen, &world.seen.record);
+    let why = may_sign_with_new(&world.seen, &world.seen.record, world.now);
     assert!(matches!(why, Err(Unsafe::NotTrusted(_))), "{why:?}");
-    without("NotTrusted", || assert_eq!(may_sign_with_new(&world.seen, &world.seen.record), Ok(())));
+    without("NotTrusted", || {
+        assert_eq!(may_sign_with_new(&world.seen, &world.seen.record, world.now), Ok(()))
+    });
     world.silent.clear();
     until(&mut world, Some(RotationStage::Sign));
 }
@@ -314,7 +316,7 @@ fn a_new_authority_that_is_lost_before_it_signs_is_made_again_and_after_that_on_
     until(&mut world, Some(RotationStage::Trust));
     world.seen.certificates.as_mut().unwrap().authorities.get_mut(&Ca::Peers).unwrap().next = None;
     world.observe();
-    let why = may_sign_with_new(&world.seen, &world.seen.record);
+    let why = may_sign_with_new(&world.seen, &world.seen.record, world.now);
     assert!(why.is_err(), "nobody could sign by it");
     until(&mut world, Some(RotationStage::Sign));
 
@@ -356,7 +358,7 @@ fn r19_the_new_authority_does_not_sign_while_a_member_that_starts_would_not_trus
     leaves.get_mut(&Leaf::Peer).unwrap().content.as_mut().unwrap().trusted =
         vec![Fingerprint::new("peer-ca-1")];
     world.observe();
-    let judged = || may_sign_with_new(&world.seen, &world.seen.record);
+    let judged = || may_sign_with_new(&world.seen, &world.seen.record, world.now);
     assert_eq!(stage(&world), Some(RotationStage::Trust));
     assert_eq!(judged(), Err(Unsafe::BundleNotWritten));
     without("BundleNotWritten", || assert_eq!(judged(), Ok(())));

@@ -57,6 +57,8 @@ pub struct Memory {
     pub(crate) backups: Option<BackupHealth>,
     /// The EtcdBackups that read a snapshot of a member.
     pub(crate) running_backups: BTreeSet<String>,
+    /// Why cert-manager has not issued a certificate, if the spec has it do so.
+    pub(crate) issuer_says: Option<String>,
     /// The EtcdUsers whose users are not made yet.
     pub(crate) users_to_come: BTreeSet<String>,
     clusters: WriteCache<ReadCluster>,
@@ -91,6 +93,13 @@ impl Memory {
     /// The EtcdBackups that read a snapshot of a member of the cluster, from the next pass on.
     pub fn set_running_backups(&mut self, backups: BTreeSet<String>) {
         self.running_backups = backups;
+    }
+
+    /// Why cert-manager has not issued a certificate, from the next pass on. Whether that is news.
+    pub fn set_issuer_says(&mut self, says: Option<String>) -> bool {
+        let is_news = self.issuer_says != says;
+        self.issuer_says = says;
+        is_news
     }
 
     /// The EtcdUsers of the cluster whose users are not made yet, from the next pass on.

@@ -35,13 +35,43 @@ pub fn authority(common_name: &str, number: u64, validity: Validity) -> Pair {
 
 /// An authority as a person makes it: its key is a number, too, in the form of an ECDSA key that fits the certificate.
 pub fn authority_of_others(common_name: &str, number: u64, validity: Validity) -> Pair {
-    // SEC 1: version, a private part, P-256, and the public part.
+    of_others(authority(common_name, number, validity), number)
+}
+
+/// An authority between that whose key this is and the leaves that it signs.
+pub fn intermediate(authority_key: &str, common_name: &str, number: u64, validity: Validity) -> Pair {
+    let mut params = of_authority(common_name, Some(validity));
+    params.use_authority_key_identifier_extension = true;
+    let cert = params.signed_by(&NumberedKey::of(number), &issuer(authority_key));
+    let cert = cert.expect("a certificate of plain parts");
+    Pair { cert: cert.pem(), key: format!("key {number} of {common_name}") }
+}
+
+/// A leaf as somebody else has it signed, with a key that fits it.
+pub fn leaf_of_others(
+    authority_key: &str,
+    common_name: &str,
+    names: &[String],
+    number: u64,
+    validity: Validity,
+) -> Pair {
+    of_others(leaf(authority_key, common_name, names, number, validity), number)
+}
+
+/// The same for clients alone.
+pub fn client_of_others(authority_key: &str, common_name: &str, number: u64, validity: Validity) -> Pair {
+    let usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    let names = ["localhost".to_owned()];
+    of_others(leaf_for(authority_key, common_name, &names, number, (validity, usages)), number)
+}
+
+/// The number as an ECDSA key, too, in SEC 1: version, a private part, P-256, and the public part.
+fn of_others(Pair { cert, key: text }: Pair, number: u64) -> Pair {
     let head = [&[0x30, 0x77, 0x02, 0x01, 0x01, 0x04, 0x20][..], &[1; 32]].concat();
     let curve = [0xa0, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
     let public = [&[0xa1, 0x44, 0x03, 0x42, 0x00][..], &NumberedKey::of(number).0].concat();
     let key = pem::encode(&pem::Pem::new("EC PRIVATE KEY", [&head[..], &curve, &public].concat()));
-    let Pair { cert, key: number } = authority(common_name, number, validity);
-    Pair { cert, key: format!("{number}\n{key}") }
+    Pair { cert, key: format!("{text}\n{key}") }
 }
 
 /// A leaf for server and client use, signed by the authority whose key this is.
@@ -52,15 +82,28 @@ pub fn leaf(
     number: u64,
     validity: Validity,
 ) -> Pair {
-    let (of_authority_number, authority_name) = read(authority_key);
-    let params_of_issuer = of_authority(&authority_name, None);
-    let issuer = Issuer::new(params_of_issuer, NumberedKey::of(of_authority_number));
+    let usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    leaf_for(authority_key, common_name, names, number, (validity, usages))
+}
+
+fn leaf_for(
+    authority_key: &str,
+    common_name: &str,
+    names: &[String],
+    number: u64,
+    (validity, usages): (Validity, Vec<ExtendedKeyUsagePurpose>),
+) -> Pair {
     let mut params = params(common_name, names, Some(validity));
     params.use_authority_key_identifier_extension = true;
-    params.extended_key_usages =
-        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-    let cert = params.signed_by(&NumberedKey::of(number), &issuer).expect("a certificate of plain parts");
+    params.extended_key_usages = usages;
+    let cert = params.signed_by(&NumberedKey::of(number), &issuer(authority_key));
+    let cert = cert.expect("a certificate of plain parts");
     Pair { cert: cert.pem(), key: format!("key {number} of {common_name}") }
+}
+
+fn issuer(authority_key: &str) -> Issuer<'static, NumberedKey> {
+    let (number, name) = read(authority_key);
+    Issuer::new(of_authority(&name, None), NumberedKey::of(number))
 }
 
 /// The number in a key, and the common name of its certificate.

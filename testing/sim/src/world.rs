@@ -269,7 +269,7 @@ impl World {
     }
 
     /// Changes the spec by a merge patch, or orders a restore in place, if the API server accepts it. A person may also write a Secret, before
-    /// the rest: `{"secret": {"name", "data"}}`, without data to remove it.
+    /// the rest: `{"secret": {"name", "data"}}`, without data to remove it, or several at once.
     pub fn edit(&mut self, spec: &Value) -> Result<(), String> {
         self.spec_changed();
         self.remedy = Remedy::NotYet;
@@ -280,8 +280,10 @@ impl World {
             return self.order_restore(order);
         }
         if let Some(secret) = spec.get("secret") {
-            let (name, data) = (secret["name"].as_str().unwrap_or_default(), &secret["data"]);
-            self.put_secret(name, data)?;
+            for secret in secret.as_array().unwrap_or(&vec![secret.clone()]) {
+                let (name, data) = (secret["name"].as_str().unwrap_or_default(), &secret["data"]);
+                self.put_secret(name, data)?;
+            }
             let rest = spec.as_object().into_iter().flatten().filter(|(key, _)| *key != "secret");
             return self
                 .merge(&Value::Object(rest.map(|(key, value)| (key.clone(), value.clone())).collect()));

@@ -22,6 +22,7 @@ mod found;
 mod given;
 mod health;
 mod in_place;
+mod issued;
 mod leadership;
 mod mutants;
 mod random;

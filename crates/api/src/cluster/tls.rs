@@ -9,14 +9,22 @@ use crate::rules::{self, rule};
 /// TLS between members and with clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = [
+    rule("self.provider != 'cert-manager' || (has(self.providerCfg) ? has(self.providerCfg.certManagerCfg) : false)",
+        "tls.provider cert-manager needs tls.providerCfg.certManagerCfg"),
+    rule("self.provider != 'secrets' || (has(self.providerCfg) ? has(self.providerCfg.secretsCfg) : false)",
+        "tls.provider secrets needs tls.providerCfg.secretsCfg"),
+]))]
 pub struct TlsSpec {
     /// Where certificates come from. "auto": the operator keeps an authority of clients and one of peers for this
     /// cluster (Secrets NAME-ca, NAME-peer-ca) and issues server, peer and client certificates (Secrets NAME-server-tls, NAME-peer-tls,
-    /// NAME-client-tls). "disabled": all traffic is in plain text, and everybody who reaches the cluster can read and write its data. Fixed once the cluster is
-    /// bootstrapped.
+    /// NAME-client-tls). "cert-manager": certificates of servers and clients come from an issuer of cert-manager. "secrets": they come from Secrets of
+    /// yours. Copies of them are mounted, and peers have the authority of the operator in any case; a change between these three begins a rotation. "disabled":
+    /// all traffic is in plain text, and everybody who reaches the cluster can read and write its data. Whether there are certificates is fixed once
+    /// the cluster is bootstrapped.
     #[schemars(with = "String", length(max = 32), extend("x-kubernetes-validations" = [
-        rule("self in ['auto', 'disabled']",
-            "tls.provider must be auto or disabled; this version of the operator does not support cert-manager"),
+        rule("self in ['auto', 'cert-manager', 'secrets', 'disabled']",
+            "tls.provider must be auto, cert-manager, secrets or disabled"),
     ]))]
     pub provider: TlsProvider,
 
@@ -64,11 +72,37 @@ pub struct TlsProviderConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auto_cfg: Option<AutoTlsConfig>,
 
-    /// Settings of provider "cert-manager" of the etcd-io operator. Refused: this version of the operator issues the
-    /// certificates itself.
+    /// Settings of provider "cert-manager".
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "cert_manager_of_upstream")]
     pub cert_manager_cfg: Option<CertManagerConfig>,
+
+    /// Settings of provider "secrets".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secrets_cfg: Option<SecretsConfig>,
+}
+
+/// The Secrets of provider "secrets". Each has tls.crt, tls.key and ca.crt, and the label operator.etcd.io/cluster=NAME. One authority signs all of
+/// them, and everything that it signs is let in as a client. Whoever makes them renews them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = [
+    rule("has(self.serverSecret) ? has(self.clientSecret) : false", "secretsCfg needs serverSecret and clientSecret"),
+]))]
+pub struct SecretsConfig {
+    /// The Secret with the certificate of the server: for the names of the members and both Services, for servers and clients.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub server_secret: Option<String>,
+
+    /// The Secret with the certificate of a client: what the operator and its Jobs present, and what NAME-connection has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub client_secret: Option<String>,
+
+    /// The Secret with a client's certificate of the common name root. Needed with spec.auth alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub operator_secret: Option<String>,
 }
 
 /// Settings of the certificates that the operator issues.
@@ -102,8 +136,8 @@ pub struct AutoTlsConfig {
     pub validity_duration: Option<String>,
 
     /// The name of a Secret with an authority of yours (tls.crt, tls.key) that is to sign for servers and clients. It needs the label
-    /// operator.etcd.io/cluster=NAME. A copy is kept in NAME-ca. Another authority in it, another name or none begins a rotation. Everything that this
-    /// authority signs is let in as a client. Absent: the operator makes one.
+    /// operator.etcd.io/cluster=NAME. A copy is kept in NAME-ca. Another one begins a rotation. Everything that it signs is let in as a client. Absent:
+    /// the operator makes one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub ca_bundle_secret: Option<String>,
@@ -124,13 +158,17 @@ pub struct AltNames {
     pub ip_addresses: Vec<String>,
 }
 
-/// Settings of provider "cert-manager" of the etcd-io operator: known, so that they are refused and not dropped.
+/// Settings of provider "cert-manager": the operator keeps Certificates NAME-server and NAME-client, with spec.auth also NAME-operator. Everything
+/// that the authority of the issuer signs is let in as a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = [rule("has(self.issuerName)", "certManagerCfg needs issuerName")]))]
 pub struct CertManagerConfig {
-    /// Issuer or ClusterIssuer.
+    /// Issuer or ClusterIssuer. Absent: Issuer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253))]
+    #[schemars(length(max = 253), extend("x-kubernetes-validations" = [
+        rule("self in ['Issuer', 'ClusterIssuer']", "issuerKind must be Issuer or ClusterIssuer"),
+    ]))]
     pub issuer_kind: Option<String>,
 
     /// The name of the issuer.
@@ -138,28 +176,35 @@ pub struct CertManagerConfig {
     #[schemars(length(max = 253))]
     pub issuer_name: Option<String>,
 
-    /// The common name of the certificates.
+    /// The common name in the subject of the server certificate. Absent: quorate-server. quorate-peer and root are refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub common_name: Option<String>,
 
-    /// The organizations of the certificates.
+    /// The organizations in the subject of the server certificate.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "rules::organizations")]
     pub organizations: Vec<String>,
 
-    /// Further names of the certificates.
+    /// Further names of the server certificate, besides those of the members and of both Services.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alt_names: Option<AltNames>,
 
-    /// How long the certificates are valid.
+    /// How long the certificates are valid, in days and hours: 365d, 8760h, 30d12h. cert-manager renews them at two thirds of that. Absent:
+    /// cert-manager's own default, 90 days.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 32))]
+    #[schemars(with = "String", length(max = 32), extend("x-kubernetes-validations" = [
+        rule("self.matches('^([1-9][0-9]{0,3}d([1-9][0-9]{0,4}h)?|[1-9][0-9]{0,4}h)(0m)?(0s)?$')",
+            "validityDuration must be days and hours, such as 365d, 8760h or 30d12h"),
+    ]))]
     pub validity_duration: Option<String>,
 
-    /// The Secret of an authority.
+    /// A field of the etcd-io operator. Refused: the issuer names the authority.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253))]
+    #[schemars(length(max = 253), extend("x-kubernetes-validations" = [
+        rule("false", "not supported: tls.providerCfg.certManagerCfg.caBundleSecret. Remove it: the authority is the one that the issuer \
+            names; for one that signs here, provider auto has autoCfg.caBundleSecret"),
+    ]))]
     pub ca_bundle_secret: Option<String>,
 }
 
@@ -170,6 +215,10 @@ pub enum TlsProvider {
     /// From the cluster's own CA, which the operator keeps.
     #[default]
     Auto,
+    /// Those of servers and clients from an issuer of cert-manager.
+    CertManager,
+    /// Those of servers and clients from Secrets that the spec names.
+    Secrets,
     /// No certificates: plain text.
     Disabled,
 }
@@ -179,13 +228,46 @@ impl TlsSpec {
     pub fn auto(&self) -> Option<&AutoTlsConfig> {
         self.provider_cfg.as_ref()?.auto_cfg.as_ref()
     }
-}
 
-fn cert_manager_of_upstream(_: &mut SchemaGenerator) -> Schema {
-    rules::refused(
-        "not supported yet: tls.providerCfg.certManagerCfg; this version of the operator issues the certificates \
-         itself. Remove it; autoCfg has the names and the life of certificates",
-    )
+    /// The settings of provider "cert-manager", if there are any.
+    pub fn cert_manager(&self) -> Option<&CertManagerConfig> {
+        self.provider_cfg.as_ref()?.cert_manager_cfg.as_ref()
+    }
+
+    /// The common name of the server certificate, if the settings of the provider have one.
+    pub fn common_name(&self) -> Option<&str> {
+        match self.provider {
+            TlsProvider::Auto | TlsProvider::Disabled => self.auto()?.common_name.as_deref(),
+            TlsProvider::CertManager => self.cert_manager()?.common_name.as_deref(),
+            TlsProvider::Secrets => None,
+        }
+    }
+
+    /// The organizations of the server certificate.
+    pub fn organizations(&self) -> &[String] {
+        match self.provider {
+            TlsProvider::Auto | TlsProvider::Disabled => {
+                self.auto().map(|auto| auto.organizations.as_slice())
+            }
+            TlsProvider::CertManager => self.cert_manager().map(|own| own.organizations.as_slice()),
+            TlsProvider::Secrets => None,
+        }
+        .unwrap_or_default()
+    }
+
+    /// The further names of the server certificate.
+    pub fn alt_names(&self) -> Option<&AltNames> {
+        match self.provider {
+            TlsProvider::Auto | TlsProvider::Disabled => self.auto()?.alt_names.as_ref(),
+            TlsProvider::CertManager => self.cert_manager()?.alt_names.as_ref(),
+            TlsProvider::Secrets => None,
+        }
+    }
+
+    /// The settings of provider "secrets", if there are any.
+    pub fn secrets(&self) -> Option<&SecretsConfig> {
+        self.provider_cfg.as_ref()?.secrets_cfg.as_ref()
+    }
 }
 
 fn peer_of_upstream(_: &mut SchemaGenerator) -> Schema {

@@ -1,11 +1,17 @@
-//! An authority of clients that somebody else made: `tls.providerCfg.autoCfg.caBundleSecret`. It is copied into the cluster's own Secret, which alone
-//! signs, so that nothing ends with the Secret that the spec names.
+//! An authority of clients that somebody else made. It is copied into the cluster's own Secret, so that nothing ends with what the spec names.
 //!
-//! Who may edit an EtcdCluster need not have the right to read a Secret. So the Secret says itself, by the label of the cluster, that this one may
+//! - `tls.providerCfg.autoCfg.caBundleSecret` names one that signs: here
+//! - [`issued`]: `tls.provider` names one without its key, by the leaves that somebody else has it sign
+//!
+//! Who may edit an EtcdCluster need not have the right to read a Secret. So a Secret says itself, by the label of the cluster, that this one may
 //! use it; by the same label it is watched.
 
+pub(crate) mod issued;
+
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::Secret;
-use quorate_api::cluster::TlsSpec;
+use quorate_api::cluster::{TlsProvider, TlsSpec};
 use quorate_api::keys;
 use quorate_model::snapshot::{Authority, GivenAuthority};
 use quorate_model::{ClusterRef, Fingerprint};
@@ -14,30 +20,27 @@ use x509_parser::extensions::ParsedExtension;
 use x509_parser::pem::Pem;
 use x509_parser::prelude::FromDer as _;
 
-use super::read::{parse_der, pem_of};
+use super::read::{Parsed, parse_der, pem_of};
 use super::{CERT, Certificate, KEY, KeyPair, entry, private_key};
 use crate::kind::Kind;
 
 /// The name of the Secret that the spec names.
-pub(crate) fn name(tls: &TlsSpec) -> Option<&str> {
-    tls.auto()?.ca_bundle_secret.as_deref().filter(|name| !name.is_empty())
+fn name(tls: &TlsSpec) -> Option<&str> {
+    match tls.provider {
+        TlsProvider::Auto => tls.auto()?.ca_bundle_secret.as_deref().filter(|name| !name.is_empty()),
+        TlsProvider::Secrets | TlsProvider::CertManager | TlsProvider::Disabled => None,
+    }
 }
 
-/// What the Secret has that the spec names.
+/// What the spec says of where an authority comes from, and what is there.
 pub(super) fn read(secrets: &[&Secret], at: &ClusterRef, tls: &TlsSpec) -> Option<GivenAuthority> {
-    let name = name(tls)?;
-    let own = Certificate::ALL.map(|own| own.secret_name(at));
-    let content = match find(secrets, at, name) {
-        // They have the label. One of them holds the key of peers.
-        Some(_) if own.iter().any(|own| own == name) => Err("it is a Secret of the cluster's own".to_owned()),
-        Some(secret) => authority(secret),
-        None => Err(format!(
-            "it does not exist, or lacks the label {}={}, by which it says that this cluster may use it",
-            keys::CLUSTER,
-            at.name
-        )),
-    };
-    Some(GivenAuthority { secret: Kind::Secret.called(&at.namespace, name), content })
+    let Some(name) = name(tls) else { return issued::read(secrets, at, tls) };
+    let content = find(secrets, at, name).and_then(authority);
+    Some(GivenAuthority {
+        secret: Kind::Secret.called(&at.namespace, name),
+        content,
+        leaves: BTreeMap::new(),
+    })
 }
 
 /// The certificate and the key of the given authority, if it is still this one.
@@ -47,19 +50,33 @@ pub(crate) fn copy(
     tls: &TlsSpec,
     given: &Fingerprint,
 ) -> Option<KeyPair> {
-    let secret = find(secrets, at, name(tls)?)?;
+    let Some(name) = name(tls) else { return issued::copy(secrets, at, tls, given) };
+    let secret = find(secrets, at, name).ok()?;
     authority(secret).ok().filter(|found| found.fingerprint == *given)?;
     // Alone: who else is in its chain signs for nobody here.
     let cert = pem_of(&first(secret).ok()?);
     Some(KeyPair { cert, key: String::from_utf8_lossy(entry(secret, KEY)?).into_owned() })
 }
 
-fn find<'a>(secrets: &[&'a Secret], at: &ClusterRef, name: &str) -> Option<&'a Secret> {
+/// The Secret of this name, if it says that this cluster may use it.
+fn find<'a>(secrets: &[&'a Secret], at: &ClusterRef, name: &str) -> Result<&'a Secret, String> {
+    // They have the label. One of them holds the key of peers.
+    if Certificate::ALL.iter().any(|own| own.secret_name(at) == name) {
+        return Err("it is a Secret of the cluster's own".to_owned());
+    }
     let says_so = |secret: &Secret| {
         let labels = secret.metadata.labels.as_ref();
         labels.and_then(|labels| labels.get(keys::CLUSTER)) == Some(&at.name)
     };
-    secrets.iter().copied().find(|secret| secret.metadata.name.as_deref() == Some(name) && says_so(secret))
+    let mut named = secrets.iter().copied();
+    let found = named.find(|secret| secret.metadata.name.as_deref() == Some(name) && says_so(secret));
+    found.ok_or_else(|| {
+        format!(
+            "it does not exist, or lacks the label {}={}, by which it says that this cluster may use it",
+            keys::CLUSTER,
+            at.name
+        )
+    })
 }
 
 /// The first certificate (DER). What follows it is its chain.
@@ -73,8 +90,16 @@ fn first(secret: &Secret) -> Result<Vec<u8>, String> {
 /// The authority, if everybody who verifies would accept what a copy of it signs.
 fn authority(secret: &Secret) -> Result<Authority, String> {
     let der = first(secret)?;
+    let parsed = judged(&der)?;
+    let key = entry(secret, KEY).ok_or_else(|| format!("it has no {KEY}"))?;
+    private_key::fits(key, &parsed.public_key)?;
+    Ok(parsed.into_authority(false))
+}
+
+/// The certificate of an authority (DER), if everybody who verifies would accept what it signs.
+fn judged(der: &[u8]) -> Result<Parsed, String> {
     let (_, certificate) =
-        X509Certificate::from_der(&der).map_err(|error| format!("{CERT} is not readable: {error}"))?;
+        X509Certificate::from_der(der).map_err(|error| format!("{CERT} is not readable: {error}"))?;
     if !certificate.is_ca() {
         return Err(format!(
             "the certificate in {CERT} is not one of an authority (basicConstraints CA:TRUE)"
@@ -116,8 +141,5 @@ fn authority(secret: &Secret) -> Result<Authority, String> {
     if !has_identifier {
         return Err("it has no subjectKeyIdentifier, by which it is told what it signed".to_owned());
     }
-    let key = entry(secret, KEY).ok_or_else(|| format!("it has no {KEY}"))?;
-    private_key::fits(key, certificate.public_key().raw)?;
-    let parsed = parse_der(&der).ok_or_else(|| format!("{CERT} is not readable"))?;
-    Ok(parsed.into_authority())
+    parse_der(der).ok_or_else(|| format!("{CERT} is not readable"))
 }

@@ -143,8 +143,7 @@ pub(crate) fn authority(
 
 /// C1: the order of the authority that is to take the place of the one in this Secret, beside it.
 pub(crate) fn next_authority(
-    at: &ClusterRef,
-    ca: Ca,
+    (at, ca, place): (&ClusterRef, Ca, Place),
     uid: &ClusterUid,
     (secret, resource_version): (&Uid, &str),
     generation: u32,
@@ -158,7 +157,7 @@ pub(crate) fn next_authority(
             name: Certificate::Authority(ca).secret_name(at),
             act: Act::Patch(json!({ "metadata": metadata })),
             ca: None,
-            place: Place::Next,
+            place,
         },
     }
 }

@@ -89,7 +89,7 @@ fn authority(secret: &Secret) -> Result<Authority, String> {
     if !first.is_authority {
         return Err(format!("the certificate in {CERT} is not one of an authority"));
     }
-    Ok(first.into_authority())
+    Ok(first.into_authority(rotation::is_keyless(secret, KEY)))
 }
 
 fn leaf_secret(secret: &Secret, leaf: Leaf, names: &[String], signers: &[Parsed]) -> LeafSecret {
@@ -116,6 +116,7 @@ fn leaf_certificate(
     let mut known = trusted.iter().chain(signers);
     let signed_by = known.find(|known| own.is_signed_by(known));
     Ok(LeafCertificate {
+        fingerprint: own.fingerprint.clone(),
         validity: own.validity,
         signed_by: signed_by.map(|known| known.fingerprint.clone()),
         lacks: names.iter().filter(|name| !own.names.contains(name)).cloned().collect(),
@@ -126,7 +127,7 @@ fn leaf_certificate(
 }
 
 /// Whether a leaf has a reserved name that is another one's, or not the one that is its own.
-fn is_misnamed(name: &str, leaf: Leaf) -> bool {
+pub(super) fn is_misnamed(name: &str, leaf: Leaf) -> bool {
     (name == PEER_NAME) != (leaf == Leaf::Peer) || (name == ROOT_USER) != (leaf == Leaf::Operator)
 }
 
@@ -162,24 +163,32 @@ fn has_key(secret: &Secret) -> Result<(), String> {
 }
 
 /// What is needed of a certificate.
+#[derive(Clone)]
 pub(super) struct Parsed {
+    pub(super) der: Vec<u8>,
     pub(super) fingerprint: Fingerprint,
     pub(super) validity: Validity,
     pub(super) is_authority: bool,
     pub(super) subject: Vec<u8>,
+    /// `SubjectPublicKeyInfo` (DER).
+    pub(super) public_key: Vec<u8>,
     issuer: Vec<u8>,
     own_key: Option<Vec<u8>>,
     key_of_issuer: Option<Vec<u8>>,
     /// The last one in the subject, as Go reads it.
-    common_name: String,
-    names: Vec<String>,
+    pub(super) common_name: String,
+    pub(super) names: Vec<String>,
+    /// It is valid for a server: by its extended usage, or since it has none.
+    pub(super) server: bool,
+    /// It is valid for a client.
+    pub(super) client: bool,
 }
 
 impl Parsed {
     /// As an authority.
-    pub(super) fn into_authority(self) -> Authority {
+    pub(super) fn into_authority(self, keyless: bool) -> Authority {
         let minted = super::is_minted(&self.common_name);
-        Authority { fingerprint: self.fingerprint, validity: self.validity, minted }
+        Authority { fingerprint: self.fingerprint, validity: self.validity, minted, keyless }
     }
 
     /// By name and by key identifier, both of which the operator writes. A signature needs no check here: whoever can write
@@ -211,6 +220,10 @@ pub(super) fn certificates(secret: &Secret, key: &str) -> Result<Vec<Parsed>, St
 
 fn parse(der: &[u8], certificate: &X509Certificate<'_>) -> Parsed {
     let mut parsed = Parsed {
+        der: der.to_vec(),
+        public_key: certificate.public_key().raw.to_vec(),
+        server: true,
+        client: true,
         fingerprint: Fingerprint::new(hex(&Sha256::digest(der))),
         validity: Validity {
             not_before: Instant(certificate.validity().not_before.timestamp().saturating_mul(1000)),
@@ -237,6 +250,9 @@ fn parse(der: &[u8], certificate: &X509Certificate<'_>) -> Parsed {
             parsed.own_key = Some(key.0.to_vec());
         } else if let ParsedExtension::AuthorityKeyIdentifier(authority) = extension {
             parsed.key_of_issuer = authority.key_identifier.as_ref().map(|key| key.0.to_vec());
+        } else if let ParsedExtension::ExtendedKeyUsage(usage) = extension {
+            parsed.server = usage.any || usage.server_auth;
+            parsed.client = usage.any || usage.client_auth;
         } else if let ParsedExtension::SubjectAlternativeName(names) = extension {
             parsed.names = names.general_names.iter().filter_map(name).collect();
         }

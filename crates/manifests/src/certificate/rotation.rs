@@ -18,6 +18,9 @@ use crate::request::Act;
 /// Key of a leaf's Secret: the generation of trust of its `ca.crt`. The agent waits for it before etcd reads that.
 pub const TRUST: &str = "trust";
 
+/// What the Secret of an authority has in place of the key, where somebody else has that.
+pub(super) const KEYLESS: &str = "none: what it signs comes from where spec.tls says\n";
+
 /// The places of an authority in its Secret: the keys of its certificate and of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -57,7 +60,12 @@ pub(crate) fn at(secret: &Secret, place: Place) -> Option<Authority> {
         entry(secret, key)?;
     }
     let found = one(secret, cert).ok().filter(|found| found.is_authority)?;
-    Some(found.into_authority())
+    Some(found.into_authority(is_keyless(secret, key)))
+}
+
+/// Whether this entry says that there is no key. One that is cut or empty says nothing.
+pub(super) fn is_keyless(secret: &Secret, key: &str) -> bool {
+    entry(secret, key) == Some(KEYLESS.as_bytes())
 }
 
 /// The generation of trust of a leaf's Secret.
@@ -76,7 +84,7 @@ pub(crate) fn generation(text: &str) -> Option<u32> {
     text.trim().parse().ok().filter(|generation| *generation < 1_000_000_000)
 }
 
-/// The certificate and key of the authority of this fingerprint, in whichever Secret and place it is.
+/// The certificate and key of the authority of this fingerprint, in whichever Secret and place it is. The key may be the word that there is none.
 pub(crate) fn pair(
     secrets: &[&Secret],
     own: (&ClusterRef, &ClusterUid),

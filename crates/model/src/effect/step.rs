@@ -142,6 +142,10 @@ steps! {
         I3,
         /// Keep the Secret of the authority beyond the life of its owner.
         I4,
+        /// Keep a Certificate of cert-manager as the spec wants it.
+        I5,
+        /// Delete a Certificate of cert-manager, and its Secret, on which nothing rests any more.
+        I6,
     }
     "rotate", None => {
         /// Make the new authority, and record it.

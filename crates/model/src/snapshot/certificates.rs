@@ -24,17 +24,20 @@ pub struct Certificates {
     pub authorities: BTreeMap<Ca, AuthoritySecret>,
     /// Those of the leaves that exist, of those that the cluster has by the record that was observed.
     pub leaves: BTreeMap<Leaf, LeafSecret>,
-    /// The authority of clients that somebody else made, if the spec names its Secret.
+    /// The authority of clients that somebody else made, if the spec says where it comes from.
     pub given: Option<GivenAuthority>,
 }
 
-/// An authority in a Secret that the spec names: a copy of it signs for clients. The Secret itself is mounted nowhere, so nothing ends with it.
+/// An authority of clients that is not the operator's: a copy of one that signs, or of one without its key, beside the leaves that it has signed.
+/// What is copied from is mounted nowhere, so nothing ends with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GivenAuthority {
-    /// The Secret in messages: `Secret default/my-ca`.
+    /// Where it comes from in messages: `Secret default/my-ca`.
     pub secret: String,
-    /// What is in it, or why it cannot be taken.
+    /// What is there, or why it cannot be taken.
     pub content: Result<Authority, String>,
+    /// Where it is without its key, the leaves that come with it, or why one cannot be taken.
+    pub leaves: BTreeMap<Leaf, Result<LeafCertificate, String>>,
 }
 
 /// The Secret of an authority.
@@ -65,6 +68,8 @@ pub struct Authority {
     pub validity: Validity,
     /// The operator made it, as its name says.
     pub minted: bool,
+    /// Its key is somewhere else: what it signs is copied.
+    pub keyless: bool,
 }
 
 /// The Secret of a leaf.
@@ -81,6 +86,8 @@ pub struct LeafSecret {
 /// A leaf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeafCertificate {
+    /// Its name: another one, also of the same content, has another.
+    pub fingerprint: Fingerprint,
     /// How long it is valid.
     pub validity: Validity,
     /// The authority that signed it, if it is one of those beside it or an authority of the cluster.
@@ -279,6 +286,36 @@ impl Certificates {
         (usable.fingerprint == *fingerprint).then_some(usable)
     }
 
+    /// The leaf that came with this authority, which is without its key, if it can be copied now.
+    pub fn given_leaf(&self, leaf: Leaf, authority: &Authority, now: Instant) -> Option<&LeafCertificate> {
+        let given =
+            self.given.as_ref().filter(|given| authority.keyless && given.is(&authority.fingerprint))?;
+        given.leaf(leaf, now).ok()
+    }
+
+    /// Whether this leaf exists and is to be replaced by another one of this authority: that which the authority is to sign, or which somebody
+    /// else had it sign.
+    pub fn is_due(&self, leaf: Leaf, authority: &Authority, now: Instant) -> bool {
+        let Some(present) = self.leaves.get(&leaf) else { return false };
+        if !authority.keyless {
+            return present.is_due(authority, now);
+        }
+        let is_present = |given: &LeafCertificate| {
+            present.content.as_ref().is_ok_and(|own| own.fingerprint == given.fingerprint)
+        };
+        let given = self.given_leaf(leaf, authority, now);
+        given.is_some_and(|given| !is_present(given) || present.why_unusable(authority, now).is_some())
+    }
+
+    /// Whether this authority can have a leaf now: it signs it, or the leaf came with it.
+    pub fn can_have(&self, leaf: Leaf, authority: &Authority, now: Instant) -> bool {
+        if authority.keyless {
+            self.given_leaf(leaf, authority, now).is_some()
+        } else {
+            !authority.validity.has_ended(now)
+        }
+    }
+
     /// Whether every leaf exists, so that Pods can mount them.
     pub fn are_complete(&self, record: &Record) -> bool {
         record.leaves().all(|leaf| self.leaves.contains_key(&leaf))
@@ -307,11 +344,36 @@ impl GivenAuthority {
         if authority.validity.is_in_future(now) {
             return Err("it is not valid yet".to_owned());
         }
-        // TLSReady would ask for another one at once.
-        if authority.validity.has_ended(now) || (not_after - now).0 < (not_after - not_before).0 / 10 {
+        // TLSReady would ask for another one at once. Without its key it is renewed with its leaves, whenever whoever made them does so.
+        let is_late = !authority.keyless && (not_after - now).0 < (not_after - not_before).0 / 10;
+        if authority.validity.has_ended(now) || is_late {
             return Err("it has ended, or is in the last tenth of its life".to_owned());
         }
+        if authority.keyless {
+            let needed = record.leaves().filter(|leaf| leaf.ca() == Ca::Clients);
+            needed.map(|leaf| self.leaf(leaf, now).map(drop)).collect::<Result<(), String>>()?;
+        }
         Ok(authority)
+    }
+
+    /// The leaf that came with it, if it can be taken now, or why not.
+    pub fn leaf(&self, leaf: Leaf, now: Instant) -> Result<&LeafCertificate, String> {
+        let given = self.leaves.get(&leaf).ok_or_else(|| format!("no {leaf} certificate comes with it"))?;
+        let given = given.as_ref().map_err(Clone::clone)?;
+        if given.validity.has_ended(now) || given.validity.is_in_future(now) {
+            return Err(format!("the {leaf} certificate has ended, or is not valid yet"));
+        }
+        Ok(given)
+    }
+
+    /// Why it was not issued, in the words of the issuer, where it cannot be taken.
+    pub fn see_issuer(&mut self, says: &str) {
+        if let Err(why) = &mut self.content {
+            says.clone_into(why);
+        }
+        for missing in self.leaves.values_mut().filter_map(|leaf| leaf.as_mut().err()) {
+            says.clone_into(missing);
+        }
     }
 
     /// Whether it is this authority, usable or not.

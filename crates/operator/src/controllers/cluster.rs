@@ -4,6 +4,7 @@ mod auth;
 mod backup;
 mod execute;
 mod indexes;
+mod issuance;
 mod latest;
 mod metrics;
 mod observe;

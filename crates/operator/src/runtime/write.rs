@@ -48,7 +48,7 @@ where
 
     /// The same for an effect of the planner, which has its own crash points.
     pub(crate) async fn create_in_effect(&self, object: &K) -> Result<K, WriteError> {
-        let _permit = self.may_write().await?;
+        let _permit = may_write(self.runtime).await?;
         reply(timeout(WRITE_DEADLINE, self.api.create(&PostParams::default(), object)).await)
     }
 
@@ -91,25 +91,32 @@ where
         self.at(step, self.api.delete(&name, &how)).await.map(drop)
     }
 
-    /// One write: a numbered step, before and after which the process may end.
     async fn at<T>(&self, step: Step, write: impl Future<Output = kube::Result<T>>) -> Result<T, WriteError> {
-        let hook = &self.runtime.hook;
-        hook.reached(CrashSide::Before, step).await;
-        let _permit = self.may_write().await?;
-        let written = reply(timeout(WRITE_DEADLINE, write).await)?;
-        hook.reached(CrashSide::After, step).await;
-        Ok(written)
+        write_at(self.runtime, step, write).await
     }
+}
 
-    async fn may_write(&self) -> Result<tokio::sync::SemaphorePermit<'a>, WriteError> {
-        // The semaphore is never closed.
-        let permit = self.runtime.writers.acquire().await.map_err(|_| WriteError::NotLeading)?;
-        if self.runtime.leadership.may_act() {
-            return Ok(permit);
-        }
-        self.runtime.metrics.dropped_write();
-        Err(WriteError::NotLeading)
+/// One write: a numbered step, before and after which the process may end.
+pub(crate) async fn write_at<T>(
+    runtime: &Runtime,
+    step: Step,
+    write: impl Future<Output = kube::Result<T>>,
+) -> Result<T, WriteError> {
+    runtime.hook.reached(CrashSide::Before, step).await;
+    let _permit = may_write(runtime).await?;
+    let written = reply(timeout(WRITE_DEADLINE, write).await)?;
+    runtime.hook.reached(CrashSide::After, step).await;
+    Ok(written)
+}
+
+async fn may_write(runtime: &Runtime) -> Result<tokio::sync::SemaphorePermit<'_>, WriteError> {
+    // The semaphore is never closed.
+    let permit = runtime.writers.acquire().await.map_err(|_| WriteError::NotLeading)?;
+    if runtime.leadership.may_act() {
+        return Ok(permit);
     }
+    runtime.metrics.dropped_write();
+    Err(WriteError::NotLeading)
 }
 
 /// The merge patch that makes one status of another.

@@ -32,7 +32,7 @@ pub(super) fn hash(permissions: &Permissions) -> String {
 pub(super) fn is_without_tls(cluster: &EtcdCluster) -> bool {
     match cluster.spec.tls.provider {
         TlsProvider::Disabled => true,
-        TlsProvider::Auto => false,
+        TlsProvider::Auto | TlsProvider::Secrets | TlsProvider::CertManager => false,
     }
 }
 
@@ -110,6 +110,15 @@ pub(super) fn no_signer(seen: &Seen<'_>, why: &NoSigner) -> (bool, Explanation) 
                  EtcdCluster"
             );
             (true, explain(Reason::AuthorityLost, text))
+        }
+        NoSigner::Elsewhere => {
+            let text = format!(
+                "etcd knows the user, but the key of the authority of EtcdCluster {cluster} is somewhere else (tls.provider), so it has no \
+                 certificate in Secret {}. Have one issued there, with the common name {}",
+                secret_name(&seen.user.name_any()),
+                seen.user.name_any()
+            );
+            (false, explain(Reason::CertificatesMissing, text))
         }
     }
 }

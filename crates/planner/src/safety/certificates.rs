@@ -95,9 +95,16 @@ fn signs<'a>(scene: &Scene<'a>, leaf: Leaf, by: &Fingerprint) -> Result<&'a Cert
         Signing::Lost(_) => false,
     });
     let ca = scene.seen.signs_for(seen, scene.record, leaf.ca());
-    let signs = matches!(signing(ca), Signing::With(_, authority) if authority.fingerprint == *by);
-    if is_undecided || !signs || scene.record.authority_of(ca) != Some(by) {
+    let authority = match signing(ca) {
+        Signing::With(_, authority) if authority.fingerprint == *by => authority,
+        Signing::With(..) | Signing::ToCreate | Signing::Lost(_) => return Err(Unsafe::AnotherAuthority),
+    };
+    if is_undecided || scene.record.authority_of(ca) != Some(by) {
         forbid(Unsafe::AnotherAuthority)?;
+    }
+    // What it has signed somewhere else is all that there is of it.
+    if authority.keyless && seen.given_leaf(leaf, authority, scene.now).is_none() {
+        forbid(Unsafe::OtherSource)?;
     }
     Ok(seen)
 }

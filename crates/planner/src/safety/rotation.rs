@@ -6,7 +6,7 @@ use quorate_model::effect::Unsafe;
 use quorate_model::record::{Member, Stage};
 use quorate_model::rotation::{Handshake, Rotation, RotationStage};
 use quorate_model::snapshot::{Certificates, LeafCertificate};
-use quorate_model::{Ca, Fingerprint, Leaf, MemberName, Record, Snapshot, Uid};
+use quorate_model::{Ca, Fingerprint, Instant, Leaf, MemberName, Record, Snapshot, Uid};
 
 use super::{Judged, Scene, certificates, forbid};
 use crate::rotate;
@@ -25,7 +25,7 @@ pub fn may_begin_rotation(seen: &Snapshot, record: &Record) -> Judged {
 }
 
 /// C4: whether the new authority may sign: every member is seen to trust it, and so is whatever starts from now on.
-pub fn may_sign_with_new(seen: &Snapshot, record: &Record) -> Judged {
+pub fn may_sign_with_new(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
     super::clocks_agree(seen)?;
     let (rotation, certificates) = in_stage(seen, record, RotationStage::Trust)?;
     let trusts_both =
@@ -33,10 +33,11 @@ pub fn may_sign_with_new(seen: &Snapshot, record: &Record) -> Judged {
     if !all_leaves(certificates, record, rotation, trusts_both) {
         forbid(Unsafe::BundleNotWritten)?;
     }
-    let has_key =
-        certificates.authorities.get(&rotation.ca).is_some_and(|own| own.with(&rotation.to).is_some());
-    if !has_key {
-        forbid(Unsafe::AnotherAuthority)?;
+    let to = certificates.authorities.get(&rotation.ca).and_then(|own| own.with(&rotation.to));
+    let to = to.ok_or(Unsafe::AnotherAuthority)?;
+    // Without its key it has no leaves but those that came with it.
+    if to.keyless && certificates.given_as(&to.fingerprint, record, now).is_none() {
+        forbid(Unsafe::OtherSource)?;
     }
     each_member(seen, record, |member| {
         let trusts = shaken(seen, member, rotation.ca).is_some_and(|seen| seen.trusts.contains(&rotation.to));
@@ -59,6 +60,30 @@ pub fn may_drop_earlier(seen: &Snapshot, record: &Record) -> Judged {
     each_member(seen, record, |member| {
         let serves = shaken(seen, member, rotation.ca).and_then(|seen| seen.serves.as_ref());
         if serves == Some(&rotation.to) { Ok(()) } else { forbid(Unsafe::EarlierPresented(member.clone())) }
+    })
+}
+
+/// Whether the new authority may be forgotten in place of the earlier one: nobody presents what it signed.
+pub fn may_turn_back(seen: &Snapshot, record: &Record) -> Judged {
+    super::clocks_agree(seen)?;
+    let rotation = record.rotation.as_ref().filter(|rotation| rotation.stage != RotationStage::Drop);
+    let (rotation, certificates) =
+        rotation.zip(seen.certificates.as_ref()).ok_or(Unsafe::AnotherAuthority)?;
+    let is_earlier = |leaf: &LeafCertificate| leaf.signed_by.as_ref() == Some(&rotation.from);
+    let of_earlier = record.leaves().filter(|leaf| leaf.ca() == rotation.ca).all(|leaf| {
+        let content = certificates.leaves.get(&leaf).and_then(|secret| secret.content.as_ref().ok());
+        content.is_some_and(is_earlier)
+    });
+    if !of_earlier {
+        forbid(Unsafe::BundleNotWritten)?;
+    }
+    // Before C4 nothing can have been signed by it.
+    if rotation.stage == RotationStage::Trust {
+        return Ok(());
+    }
+    each_member(seen, record, |member| {
+        let serves = shaken(seen, member, rotation.ca).and_then(|seen| seen.serves.as_ref());
+        if serves == Some(&rotation.from) { Ok(()) } else { forbid(Unsafe::EarlierPresented(member.clone())) }
     })
 }
 

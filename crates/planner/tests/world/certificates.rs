@@ -42,7 +42,12 @@ pub fn authority(seen: &Snapshot, fingerprint: &str, now: Instant) -> AuthorityS
         resource_version: "1".to_owned(),
         incarnation: Some(seen.uid.clone()),
         owned: false,
-        content: Ok(Authority { fingerprint: Fingerprint::new(fingerprint), validity, minted: true }),
+        content: Ok(Authority {
+            fingerprint: Fingerprint::new(fingerprint),
+            validity,
+            minted: true,
+            keyless: false,
+        }),
         next: None,
         previous: None,
     }
@@ -54,6 +59,7 @@ pub fn leaf(leaf: Leaf, by: &Fingerprint, version: u32, now: Instant) -> LeafSec
         uid: Uid::new(format!("secret of {leaf}")),
         resource_version: version.to_string(),
         content: Ok(LeafCertificate {
+            fingerprint: Fingerprint::new(format!("{leaf} {version} of {by}")),
             validity: Validity { not_before: now, not_after: now + Span::seconds(360 * DAY) },
             signed_by: Some(by.clone()),
             trusted: vec![by.clone()],
@@ -62,6 +68,29 @@ pub fn leaf(leaf: Leaf, by: &Fingerprint, version: u32, now: Instant) -> LeafSec
             misnamed: None,
         }),
     }
+}
+
+/// The given authority, as it is copied.
+fn copy(certificates: &Certificates, given: &Fingerprint, now: Instant) -> Authority {
+    let found = certificates.given.as_ref().and_then(|given| given.content.clone().ok());
+    let found = found.filter(|found| found.fingerprint == *given);
+    found.unwrap_or_else(|| Authority {
+        fingerprint: given.clone(),
+        validity: life(now),
+        minted: false,
+        keyless: false,
+    })
+}
+
+/// What was issued somewhere else, where the authority has its key there.
+fn copied_leaf(certificates: &Certificates, leaf: Leaf, mut made: LeafSecret, now: Instant) -> LeafSecret {
+    let by = made.content.as_ref().ok().and_then(|made| made.signed_by.clone()).expect("it is signed");
+    let authority = certificates.authorities.get(&leaf.ca()).and_then(|own| own.with(&by));
+    if let Some(authority) = authority.filter(|authority| authority.keyless) {
+        let given = certificates.given_leaf(leaf, authority, now).expect("what is copied is there");
+        made.content = Ok(LeafCertificate { trusted: vec![by], ..given.clone() });
+    }
+    made
 }
 
 /// What an etcd that starts now trusts at each port.
@@ -93,8 +122,8 @@ pub fn write(seen: &mut Snapshot, now: Instant, write: &KubeEffect) -> bool {
         KubeEffect::CreateAuthority { ca, given } => {
             let [clients, peers] = made;
             let mut made = if *ca == Ca::Clients { clients } else { peers };
-            if let (Some(given), Ok(content)) = (given, &mut made.content) {
-                (content.fingerprint, content.minted) = (given.clone(), false);
+            if let Some(given) = given {
+                made.content = Ok(copy(certificates, given, now));
             }
             assert!(certificates.authorities.insert(*ca, made).is_none(), "two authorities of {ca}");
         }
@@ -107,16 +136,26 @@ pub fn write(seen: &mut Snapshot, now: Instant, write: &KubeEffect) -> bool {
             assert_eq!(certificates.authorities.remove(ca).expect("deleted Secret exists").uid, *secret);
         }
         KubeEffect::MakeNextAuthority { ca, given, secret, .. } => {
+            let copied = given.as_ref().map(|given| copy(certificates, given, now));
             let seen = certificates.authorities.get_mut(ca).expect("the Secret exists");
             assert_eq!(seen.uid, *secret);
-            let fingerprint = given.clone().unwrap_or_else(|| Fingerprint::new(next(*ca, trust)));
-            seen.next = Some(Authority { fingerprint, validity: life(now), minted: given.is_none() });
+            let fingerprint = Fingerprint::new(next(*ca, trust));
+            let made = Authority { fingerprint, validity: life(now), minted: true, keyless: false };
+            let made = copied.unwrap_or(made);
+            if seen.is_first(&made.fingerprint) {
+                seen.content = Ok(made);
+            } else {
+                seen.next = Some(made);
+            }
         }
         KubeEffect::ArrangeAuthority { ca, secret, signer, previous, .. } => {
             let seen = certificates.authorities.get_mut(ca).expect("the Secret exists");
             assert_eq!(seen.uid, *secret);
             let found = |one: &Fingerprint| seen.with(one).cloned().expect("it is in the Secret");
-            let (signer, previous) = (found(signer), previous.as_ref().map(found));
+            let earlier =
+                |one: &Fingerprint| seen.previous.clone().filter(|previous| previous.fingerprint == *one);
+            let previous = previous.as_ref().map(|one| earlier(one).unwrap_or_else(|| found(one)));
+            let signer = found(signer);
             (seen.content, seen.next, seen.previous) = (Ok(signer), None, previous);
         }
         KubeEffect::WriteTrust { leaf: kind, secret, trust, drop, generation, .. } => {
@@ -129,7 +168,7 @@ pub fn write(seen: &mut Snapshot, now: Instant, write: &KubeEffect) -> bool {
             content.trust = *generation;
         }
         KubeEffect::IssueLeaf { leaf: kind, by } => {
-            let mut made = leaf(*kind, by, 1, now);
+            let mut made = copied_leaf(certificates, *kind, leaf(*kind, by, 1, now), now);
             made.content.as_mut().unwrap().trust = trust;
             assert!(certificates.leaves.insert(*kind, made).is_none(), "two leaves");
         }
@@ -137,7 +176,7 @@ pub fn write(seen: &mut Snapshot, now: Instant, write: &KubeEffect) -> bool {
             let before = certificates.leaves.get(kind).expect("renewed Secret exists");
             assert_eq!((&before.uid, &before.resource_version), (secret, resource_version));
             let version = resource_version.parse::<u32>().unwrap() + 1;
-            let mut made = leaf(*kind, by, version, now);
+            let mut made = copied_leaf(certificates, *kind, leaf(*kind, by, version, now), now);
             if let (Ok(made), Ok(before)) = (&mut made.content, &before.content) {
                 // Of the bundle nothing is taken away.
                 made.trust = before.trust;

@@ -406,6 +406,10 @@ impl Observing {
                 snapshot.running_backups.clone_from(&memory.running_backups);
                 snapshot.users_to_come.clone_from(&memory.users_to_come);
                 snapshot.etcd.auth = memory.auth;
+                let given = snapshot.certificates.as_mut().and_then(|own| own.given.as_mut());
+                if let (Some(given), Some(says)) = (given, &memory.issuer_says) {
+                    given.see_issuer(says);
+                }
                 if snapshot.defaults == DefaultsTurn::Now {
                     snapshot.defaults.clone_from(&memory.defaults_turn);
                 }

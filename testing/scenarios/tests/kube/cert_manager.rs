@@ -1,8 +1,11 @@
 //! What cert-manager itself does, on which its provider relies: its own controllers issue and renew certificates.
 
 use anyhow::{Context, Result, ensure};
-use quorate_scenarios::{CertManager, Kubernetes};
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, ResourceExt};
+use quorate_scenarios::{CertManager, Kubernetes, Writer, spec, until};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use x509_parser::extensions::ParsedExtension;
 use x509_parser::pem::parse_x509_pem;
 
@@ -69,4 +72,152 @@ fn signed(pem: &str, by: &str) -> Result<bool> {
     Ok(ca.iter_extensions().any(
         |one| matches!(one.parsed_extension(), ParsedExtension::SubjectKeyIdentifier(id) if id.0 == named),
     ))
+}
+
+/// A cluster by the provider cert-manager: servers and clients have what its issuer signs, peers an authority of the operator.
+fn by_cert_manager(issuer: &str) -> Value {
+    let cert_manager = json!({"issuerKind": "Issuer", "issuerName": issuer});
+    json!({
+        "provider": "cert-manager", "providerCfg": {"certManagerCfg": cert_manager},
+        "rotation": {"clientGrace": "24h"},
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_begins_with_what_cert_manager_issues_and_says_why_while_it_issues_nothing() -> Result<()> {
+    let world = Kubernetes::start().await?;
+    let cert_manager = CertManager::start(&world).await?;
+    let mut given = spec(1);
+    given["tls"] = by_cert_manager("ca");
+    world.create("demo", given).await?;
+    world.reports("demo", "Referenced \"Issuer\" not found").await?;
+    cert_manager.authority("ca").await?;
+    world.settled("demo", 1).await?;
+    let [authority, _] = cert_manager.issued("ca").await?;
+    ensure!(signed(&entry(&world, "demo-server-tls", "tls.crt").await?, &authority)?);
+    is_copied_when_renewed(&world, &cert_manager).await?;
+    world.delete("demo").await?;
+    cert_manager.stop().await
+}
+
+/// A renewal by the same authority: copied, and no Pod is replaced.
+async fn is_copied_when_renewed(world: &Kubernetes, cert_manager: &CertManager) -> Result<()> {
+    let pods = uids(world).await?;
+    let before = serial(&entry(world, "demo-client-tls", "tls.crt").await?)?;
+    for leaf in ["demo-server", "demo-client"] {
+        cert_manager.renew(leaf).await?;
+    }
+    until("the renewed leaf is copied", async || {
+        let now = serial(&entry(world, "demo-client-tls", "tls.crt").await?)?;
+        Ok(if now == before { Err(now) } else { Ok(()) })
+    })
+    .await?;
+    ensure!(uids(world).await? == pods, "a renewal replaced a Pod");
+    Ok(())
+}
+
+/// Leads a rotation of the authority of clients through both of its waits. The writer has read its authorities once, so another one begins
+/// when both are there.
+async fn grace(world: &Kubernetes, writer: Writer) -> Result<Writer> {
+    let to = stage(world, "Trust").await?;
+    world.reports("demo", "operator.etcd.io/clients-trust=").await?;
+    writer.stop().await?.are_all_readable(world, "demo").await?;
+    let writer = Writer::start(world, "demo").await?;
+    annotate(world, "clients-trust", &to).await?;
+    stage(world, "Sign").await?;
+    world.reports("demo", "operator.etcd.io/clients-present=").await?;
+    annotate(world, "clients-present", &to).await?;
+    until("the rotation has ended", async || {
+        let rotation = rotation(world).await?;
+        Ok(if rotation.is_null() { Ok(()) } else { Err(format!("{rotation}")) })
+    })
+    .await?;
+    world.settled_again("demo", 3).await?;
+    Ok(writer)
+}
+
+/// Waits until the rotation is in this stage, and returns the fingerprint of the new authority.
+async fn stage(world: &Kubernetes, wanted: &str) -> Result<String> {
+    until(&format!("the rotation is in stage {wanted}"), async || {
+        let rotation = rotation(world).await?;
+        Ok(if rotation["stage"] == wanted { Ok(()) } else { Err(format!("{rotation}")) })
+    })
+    .await?;
+    Ok(rotation(world).await?["to"].as_str().context("no fingerprint")?.to_owned())
+}
+
+async fn rotation(world: &Kubernetes) -> Result<Value> {
+    Ok(world.status("demo").await?["certificates"]["rotation"].clone())
+}
+
+async fn annotate(world: &Kubernetes, key: &str, value: &str) -> Result<()> {
+    let annotations = json!({ format!("operator.etcd.io/{key}"): value });
+    world.patch("demo", json!({"metadata": {"annotations": annotations}})).await?;
+    Ok(())
+}
+
+async fn entry(world: &Kubernetes, secret: &str, key: &str) -> Result<String> {
+    let secrets: Api<Secret> = Api::default_namespaced(world.client.clone());
+    let data = secrets.get(secret).await?.data;
+    let bytes =
+        data.and_then(|mut data| data.remove(key)).with_context(|| format!("{secret} has no {key}"))?;
+    Ok(String::from_utf8(bytes.0)?)
+}
+
+async fn uids(world: &Kubernetes) -> Result<BTreeSet<Option<String>>> {
+    Ok(world.pods_of("demo").await?.iter().map(ResourceExt::uid).collect())
+}
+
+/// With three rotations, which take some minutes.
+mod full {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn from_auto_to_cert_manager_by_a_new_authority_without_its_issuer_and_back_to_auto_under_writes()
+    -> Result<()> {
+        let world = Kubernetes::start().await?;
+        let cert_manager = CertManager::start(&world).await?;
+        cert_manager.authority("ca").await?;
+        let [old, _] = cert_manager.issued("ca").await?;
+        world.create("demo", spec(3)).await?;
+        world.settled("demo", 3).await?;
+        let mut writer = Writer::start(&world, "demo").await?;
+        world.patch("demo", json!({"spec": {"tls": by_cert_manager("ca")}})).await?;
+        writer = grace(&world, writer).await?;
+        let [client, bundle] = [
+            entry(&world, "demo-client-tls", "tls.crt").await?,
+            entry(&world, "demo-client-tls", "ca.crt").await?,
+        ];
+        ensure!(signed(&client, &old)? && bundle == old);
+        is_copied_when_renewed(&world, &cert_manager).await?;
+
+        // Another authority without an overlap: the leaves of it wait until members and clients trust both.
+        cert_manager.replace_authority("ca").await?;
+        let [new, _] = cert_manager.issued("ca").await?;
+        for leaf in ["demo-server", "demo-client"] {
+            cert_manager.renew(leaf).await?;
+        }
+        writer = grace(&world, writer).await?;
+        let [client, bundle] = [
+            entry(&world, "demo-client-tls", "tls.crt").await?,
+            entry(&world, "demo-client-tls", "ca.crt").await?,
+        ];
+        ensure!(signed(&client, &new)? && bundle == new, "the earlier authority is forgotten");
+
+        // Without its issuer and without cert-manager the cluster goes on, and members that are lost come back.
+        cert_manager.delete_issuer("ca").await?;
+        cert_manager.stop().await?;
+        world.delete_pod("demo-0").await?;
+        world.settled_again("demo", 3).await?;
+
+        // Back to an authority of the operator: the same rotation.
+        world.patch("demo", json!({"spec": {"tls": {"provider": "auto", "providerCfg": null}}})).await?;
+        writer = grace(&world, writer).await?;
+        let authority = entry(&world, "demo-ca", "tls.crt").await?;
+        ensure!(authority != new && entry(&world, "demo-client-tls", "ca.crt").await? == authority);
+        let acknowledged = writer.stop().await?;
+        let figures = acknowledged.figures();
+        ensure!(figures.failed == 0, "{figures}");
+        acknowledged.are_all_readable(&world, "demo").await
+    }
 }

@@ -15,6 +15,7 @@ use quorate_reconcile::{
 };
 
 use super::Shared;
+use crate::controllers::cluster::issuance::Issuance;
 use crate::controllers::cluster::observe::{
     ConnectError, MemberClients, client_tls, connect, entry, free_space, keys_hash, member_list, prove,
     shown, status,
@@ -41,6 +42,7 @@ pub(crate) struct Worker {
     done: Vec<Effect>,
     /// About Jobs that look for a backup.
     words: Words,
+    issuance: Issuance,
 }
 
 impl Passes for Worker {
@@ -82,9 +84,13 @@ impl Passes for Worker {
         // write that is not known here would pass for news and end the back-off.
         self.memory.add_to(&mut self.known);
         let ended = self.ended(&pass);
-        match (ended, latest::go_on(&shared, &pass, &mut self.words).await) {
-            (Passed::Ended(ended), Some(look)) => Passed::Ended(ended.min(look)),
-            (ended, _) => ended,
+        let latest = latest::go_on(&shared, &pass, &mut self.words).await;
+        let issued = self.issuance.keep(&shared, &pass, &mut self.memory).await;
+        match ended {
+            Passed::Ended(ended) => {
+                Passed::Ended([latest, issued].into_iter().flatten().fold(ended, Outcome::min))
+            }
+            Passed::Gone => ended,
         }
     }
 }
@@ -100,6 +106,7 @@ impl Worker {
             known: Versions::new(),
             done: Vec::new(),
             words: Words::default(),
+            issuance: Issuance::default(),
         }
     }
 

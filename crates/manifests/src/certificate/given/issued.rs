@@ -1,0 +1,166 @@
+//! Leaves that somebody else has signed: `tls.provider` is `secrets`, or `cert-manager`. What signs them is known by its certificate alone, and has no
+//! key here. etcd mounts copies of them, and a copy is made only of what the authority signed that all members trust: whoever makes the originals
+//! need not wait for anybody.
+
+use k8s_openapi::api::core::v1::Secret;
+use quorate_api::cluster::{TlsProvider, TlsSpec};
+use quorate_model::snapshot::{Authority, GivenAuthority, LeafCertificate};
+use quorate_model::{ClusterRef, Fingerprint, Leaf};
+
+use super::super::read::{Parsed, certificates, is_misnamed, one, pem_of};
+use super::super::rotation::KEYLESS;
+use super::super::{CA, CERT, KEY, KeyPair, entry, names, private_key};
+use super::{find, judged};
+use crate::cert_manager;
+use crate::kind::Kind;
+
+/// The longest chain from a leaf to what `ca.crt` has. Go's and rustls' verifiers know longer ones; nobody's issuer does.
+const CHAIN: usize = 8;
+
+/// The Secret in which somebody else keeps a leaf, if the spec says so.
+pub(crate) fn secret_name(leaf: Leaf, at: &ClusterRef, tls: &TlsSpec) -> Option<String> {
+    match tls.provider {
+        TlsProvider::Auto | TlsProvider::Disabled => None,
+        TlsProvider::CertManager => Some(cert_manager::secret_name(leaf, at)),
+        TlsProvider::Secrets => {
+            let given = tls.secrets()?;
+            let name = match leaf {
+                Leaf::Server => &given.server_secret,
+                Leaf::Client => &given.client_secret,
+                Leaf::Operator => &given.operator_secret,
+                Leaf::Peer => return None,
+            };
+            Some(name.clone().unwrap_or_default())
+        }
+    }
+}
+
+/// What is in these Secrets. The authority is that of the server's certificate, and the others are of the same one.
+pub(super) fn read(secrets: &[&Secret], at: &ClusterRef, tls: &TlsSpec) -> Option<GivenAuthority> {
+    let of_server = secret_name(Leaf::Server, at, tls)?;
+    let server = issued(secrets, at, tls, Leaf::Server);
+    let content = server.as_ref().map(|(_, authority)| authority.clone()).map_err(Clone::clone);
+    let other = |leaf: Leaf| {
+        let (issued, authority) = issued(secrets, at, tls, leaf)?;
+        match &content {
+            Ok(common) if common.fingerprint == authority.fingerprint => Ok(issued),
+            Ok(_) => Err(format!("another authority has signed it than that of {of_server}")),
+            Err(_) => Err(format!("the authority of {of_server} is not known")),
+        }
+    };
+    let named = |leaf: Leaf, why: String| {
+        let name = secret_name(leaf, at, tls).filter(|name| !name.is_empty());
+        name.map_or_else(
+            || why.clone(),
+            |name| format!("{}: {why}", Kind::Secret.called(&at.namespace, &name)),
+        )
+    };
+    let others = [Leaf::Client, Leaf::Operator];
+    let others = others.map(|leaf| (leaf, other(leaf).map_err(|why| named(leaf, why))));
+    let leaves = others.into_iter().chain([(Leaf::Server, server.map(|(issued, _)| issued))]).collect();
+    Some(GivenAuthority { secret: Kind::Secret.called(&at.namespace, &of_server), content, leaves })
+}
+
+/// The certificate of the given authority, if it is still this one, and in place of its key the word that there is none.
+pub(super) fn copy(
+    secrets: &[&Secret],
+    at: &ClusterRef,
+    tls: &TlsSpec,
+    given: &Fingerprint,
+) -> Option<KeyPair> {
+    read(secrets, at, tls)?.content.ok().filter(|found| found.fingerprint == *given)?;
+    let signer = signer(find(secrets, at, &secret_name(Leaf::Server, at, tls)?).ok()?).ok()?;
+    Some(KeyPair { cert: pem_of(&signer.der), key: KEYLESS.to_owned() })
+}
+
+/// A leaf with its chain, and its key, if this authority has signed it.
+pub(crate) fn copy_leaf(
+    secrets: &[&Secret],
+    at: &ClusterRef,
+    tls: &TlsSpec,
+    (leaf, by): (Leaf, &Fingerprint),
+) -> Option<KeyPair> {
+    let (_, authority) = issued(secrets, at, tls, leaf).ok()?;
+    let secret = find(secrets, at, &secret_name(leaf, at, tls)?).ok()?;
+    let chain = certificates(secret, CERT).ok().filter(|_| authority.fingerprint == *by)?;
+    let cert = chain.iter().map(|one| pem_of(&one.der)).collect();
+    Some(KeyPair { cert, key: String::from_utf8_lossy(entry(secret, KEY)?).into_owned() })
+}
+
+/// The leaf in a Secret, and what signed it.
+fn issued(
+    secrets: &[&Secret],
+    at: &ClusterRef,
+    tls: &TlsSpec,
+    leaf: Leaf,
+) -> Result<(LeafCertificate, Authority), String> {
+    let name = secret_name(leaf, at, tls).filter(|name| !name.is_empty());
+    let name = name.ok_or_else(|| format!("spec.tls.providerCfg.secretsCfg.{leaf}Secret names none"))?;
+    let secret = find(secrets, at, &name)?;
+    let own = one(secret, CERT)?;
+    let key = entry(secret, KEY).ok_or_else(|| format!("it has no {KEY}"))?;
+    private_key::fits(key, &own.public_key)?;
+    let signer = signer(secret)?;
+    judged(&signer.der)?;
+    if own.is_authority {
+        return Err(format!("the certificate in {CERT} is one of an authority"));
+    }
+    let lacks: Vec<String> =
+        names(leaf, at, tls).into_iter().filter(|name| !own.names.contains(name)).collect();
+    if !lacks.is_empty() {
+        return Err(format!("its certificate is not valid for {}", lacks.join(", ")));
+    }
+    if is_misnamed(&own.common_name, leaf) {
+        return Err(match leaf {
+            Leaf::Operator => {
+                format!("its common name is {:?}: the user of the operator is root", own.common_name)
+            }
+            Leaf::Server | Leaf::Peer | Leaf::Client => {
+                format!(
+                    "its common name {:?} is reserved: members, or etcd's auth, know somebody else by it",
+                    own.common_name
+                )
+            }
+        });
+    }
+    if leaf.is_of_server() && !own.server {
+        return Err("its extendedKeyUsage lacks serverAuth".to_owned());
+    }
+    if !own.client {
+        return Err("its extendedKeyUsage lacks clientAuth, with which a member asks itself, too".to_owned());
+    }
+    let certificate = LeafCertificate {
+        fingerprint: own.fingerprint,
+        validity: own.validity,
+        signed_by: Some(signer.fingerprint.clone()),
+        trusted: Vec::new(),
+        lacks: Vec::new(),
+        trust: 0,
+        misnamed: None,
+    };
+    Ok((certificate, signer.into_authority(true)))
+}
+
+/// The authority that signed the leaf itself. Where it is an intermediate one, it is trusted by itself, and leads to what `ca.crt` has: without
+/// that everybody in the world could be a client, as with what ACME issues.
+fn signer(secret: &Secret) -> Result<Parsed, String> {
+    let mut chain = certificates(secret, CERT)?;
+    let roots = certificates(secret, CA)
+        .map_err(|why| format!("{why}: whoever issued it names no authority of its own, as with ACME"))?;
+    let is_root = |one: &Parsed| roots.iter().any(|root| root.fingerprint == one.fingerprint);
+    let own = chain.remove(0);
+    let find = |of: &Parsed| chain.iter().chain(&roots).find(|one| of.is_signed_by(one));
+    let signer = find(&own).ok_or_else(|| {
+        format!(
+            "neither {CA} nor {CERT} has the authority that signed it, by issuer and authorityKeyIdentifier"
+        )
+    })?;
+    let mut last = signer;
+    for _ in 0..CHAIN {
+        if is_root(last) {
+            return Ok(signer.clone());
+        }
+        last = find(last).unwrap_or(last);
+    }
+    Err(format!("the authority that signed it does not lead to one in {CA}"))
+}

@@ -1,0 +1,184 @@
+//! The Certificates of cert-manager as the operator keeps them: asked for, corrected, told of where nothing comes of them, and deleted once nothing
+//! rests on them. Its own controllers run in the scenarios on kubelets.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::world::{RequestOutcome, World, plain, until};
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::GroupVersionKind;
+use quorate_api::EtcdCluster;
+use serde_json::{Value, json};
+
+fn by_cert_manager() -> Value {
+    let mut spec = plain(1);
+    spec["tls"] = json!({ "provider": "cert-manager",
+        "providerCfg": { "certManagerCfg": { "issuerKind": "ClusterIssuer", "issuerName": "ca" } } });
+    spec
+}
+
+/// Installs the kinds of cert-manager that the operator needs.
+async fn install(world: &World) -> Result<()> {
+    let kinds = [("Certificate", "certificates"), ("CertificateRequest", "certificaterequests")];
+    for (kind, plural) in kinds {
+        let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+        let definition: CustomResourceDefinition = serde_json::from_value(json!({
+            "metadata": { "name": format!("{plural}.cert-manager.io") },
+            "spec": {
+                "group": "cert-manager.io", "scope": "Namespaced",
+                "names": { "kind": kind, "plural": plural, "singular": kind.to_lowercase() },
+                "versions": [{ "name": "v1", "served": true, "storage": true,
+                    "schema": { "openAPIV3Schema": schema }, "subresources": { "status": {} } }],
+            },
+        }))?;
+        let api: Api<CustomResourceDefinition> = Api::all(world.client_through(|_| RequestOutcome::Open));
+        api.create(&PostParams::default(), &definition).await?;
+    }
+    Ok(())
+}
+
+fn certificates(world: &World) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk("cert-manager.io", "v1", "Certificate");
+    Api::namespaced_with(
+        world.client_through(|_| RequestOutcome::Open),
+        "default",
+        &ApiResource::from_gvk(&kind),
+    )
+}
+
+async fn are_named(world: &World, names: &[&str]) -> Result<()> {
+    until("the Certificates follow", async || {
+        let seen = certificates(world).list(&ListParams::default()).await?;
+        let seen: Vec<String> = seen.items.into_iter().filter_map(|one| one.metadata.name).collect();
+        Ok(if seen == names { Ok(()) } else { Err(format!("{seen:?}")) })
+    })
+    .await
+}
+
+async fn says(world: &World, text: &str) -> Result<()> {
+    until("the condition says so", async || {
+        let cluster = world.api::<EtcdCluster>().get("demo").await?;
+        let conditions = cluster.status.map(|status| status.conditions).unwrap_or_default();
+        let seen = conditions.into_iter().find(|one| one.type_ == "TLSReady");
+        let seen = seen.map(|seen| format!("{} {}: {}", seen.status, seen.reason, seen.message));
+        let seen = seen.unwrap_or_default();
+        Ok(if seen.contains(text) { Ok(()) } else { Err(seen) })
+    })
+    .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn certificates_are_asked_for_through_lost_replies_and_what_cert_manager_says_of_them_is_told()
+-> Result<()> {
+    let world = World::new().await?;
+    install(&world).await?;
+    let lost: Arc<[AtomicBool; 2]> = Arc::default();
+    let seen = lost.clone();
+    let client = world.client_through(move |sent| {
+        let nth = ["POST", "PATCH"].iter().position(|method| sent.method == *method);
+        let nth = nth.filter(|_| sent.kind() == "certificates");
+        let is_first = nth.is_some_and(|nth| !seen[nth].swap(true, Ordering::SeqCst));
+        if is_first { RequestOutcome::ReplyLost } else { RequestOutcome::Open }
+    });
+    let operator = world.operator_over(client, |_| {});
+    world.create_cluster(by_cert_manager()).await?;
+    are_named(&world, &["demo-client", "demo-server"]).await?;
+    says(&world, "False AuthorityRefused: ").await?;
+    says(&world, "cert-manager has not looked at it yet: does it run?").await?;
+    ensure!(
+        world.api::<Pod>().list(&ListParams::default()).await?.items.is_empty(),
+        "nothing is made without it"
+    );
+
+    let waits =
+        json!({ "status": { "conditions": [{ "type": "Ready", "status": "False", "message": "Issuing" }] } });
+    let how = PatchParams::default();
+    for name in ["demo-client", "demo-server"] {
+        certificates(&world).patch_status(name, &how, &Patch::Merge(&waits)).await?;
+    }
+    says(&world, "Certificate default/demo-server is not ready: Issuing").await?;
+
+    // An edit of the spec, and one that somebody else made, which is put right.
+    let edit = json!({ "spec": { "tls": { "providerCfg": { "certManagerCfg": { "issuerKind": "Issuer", "issuerName": "other" } } } } });
+    world.api::<EtcdCluster>().patch("demo", &how, &Patch::Merge(edit)).await?;
+    until("the issuer is the other one", async || {
+        let seen = certificates(&world).get("demo-server").await?.data["spec"]["issuerRef"].clone();
+        let other = json!({ "group": "cert-manager.io", "kind": "Issuer", "name": "other" });
+        Ok(if seen == other { Ok(()) } else { Err(seen.to_string()) })
+    })
+    .await?;
+    let drift = json!({ "spec": { "duration": "1h0m0s" } });
+    certificates(&world).patch("demo-server", &how, &Patch::Merge(drift)).await?;
+    until("the life is put right", async || {
+        let seen = certificates(&world).get("demo-server").await?.data["spec"]["duration"].clone();
+        Ok(if seen == "2160h0m0s" { Ok(()) } else { Err(seen.to_string()) })
+    })
+    .await?;
+    ensure!(lost.iter().all(|lost| lost.load(Ordering::SeqCst)), "no reply was lost");
+    let made: BTreeMap<String, u64> = world
+        .writes()
+        .into_iter()
+        .filter(|(what, _)| what.contains("certificates") && what.contains("POST"))
+        .collect();
+    ensure!(made.values().sum::<u64>() == 2, "{made:?}");
+    operator.stop().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_cert_manager_is_missing_or_the_name_is_taken_status_says_so_and_the_cure_is_seen() -> Result<()>
+{
+    let world = World::new().await?;
+    let operator = world.operator();
+    world.create_cluster(by_cert_manager()).await?;
+    says(&world, "cert-manager is not installed in this Kubernetes").await?;
+    install(&world).await?;
+    are_named(&world, &["demo-client", "demo-server"]).await?;
+    let foreign = json!({ "metadata": { "ownerReferences": null } });
+    certificates(&world).patch("demo-client", &PatchParams::default(), &Patch::Merge(foreign)).await?;
+    says(&world, "Certificate default/demo-client exists and is not owned by this EtcdCluster").await?;
+    operator.stop().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn certificates_and_their_secrets_are_deleted_once_the_operators_own_authority_signs_alone()
+-> Result<()> {
+    let world = World::new().await?;
+    install(&world).await?;
+    let operator = world.operator();
+    world.create_cluster(by_cert_manager()).await?;
+    are_named(&world, &["demo-client", "demo-server"]).await?;
+    // cert-manager has written its Secrets, and one of somebody else has such a name.
+    for (leaf, of) in [("server", "demo-server"), ("client", "somebody-elses")] {
+        let secret: Secret = serde_json::from_value(json!({ "metadata": {
+            "name": format!("demo-{leaf}-issued"), "labels": { "operator.etcd.io/cluster": "demo" },
+            "annotations": { "cert-manager.io/certificate-name": of },
+        } }))?;
+        world.api::<Secret>().create(&PostParams::default(), &secret).await?;
+    }
+    // Nothing was signed yet: the cluster begins with an authority of the operator.
+    let edit = json!({ "spec": { "tls": { "provider": "auto", "providerCfg": null } } });
+    world.api::<EtcdCluster>().patch("demo", &PatchParams::default(), &Patch::Merge(edit)).await?;
+    are_named(&world, &[]).await?;
+    let left = async || {
+        let seen = world
+            .api::<Secret>()
+            .list(&ListParams::default().labels("operator.etcd.io/cluster=demo"))
+            .await?;
+        let seen = seen.items.into_iter().filter_map(|one| one.metadata.name);
+        Ok::<_, anyhow::Error>(seen.filter(|name| name.ends_with("-issued")).collect::<Vec<_>>())
+    };
+    until("the Secret of cert-manager is gone, and the other one is not", async || {
+        let seen = left().await?;
+        Ok(if seen == ["demo-client-issued"] { Ok(()) } else { Err(format!("{seen:?}")) })
+    })
+    .await?;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    ensure!(left().await? == ["demo-client-issued"]);
+    operator.stop().await
+}

@@ -1,0 +1,302 @@
+//! Certificates that are issued somewhere else, by an authority whose key is not here: what is copied, and when.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::world::World;
+use crate::world::certificates::DAY;
+use quorate_model::auth::AuthPolicy;
+use quorate_model::certificate::Validity;
+use quorate_model::effect::Unsafe;
+use quorate_model::rotation::RotationStage;
+use quorate_model::snapshot::{Authority, GivenAuthority, LeafCertificate};
+use quorate_model::{Ca, Effect, Fingerprint, Instant, KubeEffect, Leaf, Span, Step, Waiting};
+use quorate_planner::safety::mutants::without;
+use quorate_planner::safety::{Scene, may_sign_with_new, may_turn_back, permits};
+
+const ONE: &str = "issued-by-somebody-1";
+const OTHER: &str = "issued-by-somebody-2";
+const THIRD: &str = "issued-by-somebody-3";
+
+const CLIENTS: [Leaf; 3] = [Leaf::Server, Leaf::Client, Leaf::Operator];
+
+fn life(now: Instant, days: u64) -> Validity {
+    Validity { not_before: now, not_after: now + Span::seconds(days * DAY) }
+}
+
+fn issued(leaf: Leaf, by: &str, serial: u32, validity: Validity) -> LeafCertificate {
+    LeafCertificate {
+        fingerprint: Fingerprint::new(format!("{leaf} {serial} of {by}")),
+        validity,
+        signed_by: Some(Fingerprint::new(by)),
+        trusted: Vec::new(),
+        lacks: Vec::new(),
+        trust: 0,
+        misnamed: None,
+    }
+}
+
+/// Somebody has this authority sign all leaves.
+fn issue(world: &mut World, by: &str, serial: u32) {
+    let now = world.now;
+    let authority = Authority {
+        fingerprint: Fingerprint::new(by),
+        validity: life(now, 3650),
+        minted: false,
+        keyless: true,
+    };
+    let leaves = CLIENTS.map(|leaf| (leaf, Ok(issued(leaf, by, serial, life(now, 90)))));
+    give(world, Ok(authority), leaves.into_iter().collect());
+}
+
+fn give(
+    world: &mut World,
+    content: Result<Authority, String>,
+    leaves: BTreeMap<Leaf, Result<LeafCertificate, String>>,
+) {
+    let secret = "Secret default/demo-server-issued".to_owned();
+    world.seen.certificates.as_mut().unwrap().given = Some(GivenAuthority { secret, content, leaves });
+}
+
+fn given(world: &mut World) -> &mut GivenAuthority {
+    world.seen.certificates.as_mut().unwrap().given.as_mut().unwrap()
+}
+
+fn is_copy(world: &World, leaf: Leaf, by: &str, serial: u32) -> bool {
+    let secret = &world.seen.certificates.as_ref().unwrap().leaves[&leaf];
+    secret.content.as_ref().unwrap().fingerprint.as_str() == format!("{leaf} {serial} of {by}")
+}
+
+fn is_trusted(world: &World, by: &str) -> bool {
+    let secret = &world.seen.certificates.as_ref().unwrap().leaves[&Leaf::Server];
+    secret.content.as_ref().unwrap().trusted.contains(&Fingerprint::new(by))
+}
+
+fn stage(world: &World) -> Option<RotationStage> {
+    world.seen.record.rotation.as_ref().map(|rotation| rotation.stage)
+}
+
+fn recorded(world: &World) -> &str {
+    world.seen.record.authority.as_ref().map_or("", Fingerprint::as_str)
+}
+
+/// Carries plans out until this holds; the story of it.
+fn until(world: &mut World, holds: impl Fn(&World) -> bool) -> String {
+    let mut story = String::new();
+    for _ in 0..300 {
+        if holds(world) {
+            return story;
+        }
+        let plan = world.plan();
+        for effect in &plan.effects {
+            let _ = writeln!(story, "{} {effect}", effect.step());
+        }
+        let waits = plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::ClientsHaveTime(..)));
+        let idle = plan.effects.is_empty() && plan.record == world.seen.record;
+        world.carry_out(plan);
+        if idle && waits {
+            world.now = world.now + Span::seconds(DAY);
+        }
+    }
+    panic!("{:?} stays: {story}", world.seen.record.rotation);
+}
+
+fn until_authority(world: &mut World, authority: &str) -> String {
+    until(world, |world| recorded(world) == authority && stage(world).is_none())
+}
+
+fn says(world: &mut World) -> String {
+    format!("{:?}", world.plan().waiting)
+}
+
+/// With members that run by an authority whose key is somewhere else.
+fn running() -> World {
+    let mut world = World::new(3);
+    issue(&mut world, ONE, 1);
+    world.settle();
+    world
+}
+
+#[test]
+fn a_new_cluster_begins_with_copies_of_what_was_issued_and_its_peers_with_their_own_authority() {
+    let mut world = running();
+    assert_eq!((recorded(&world), world.seen.record.given), (ONE, true));
+    assert!(is_copy(&world, Leaf::Server, ONE, 1) && is_copy(&world, Leaf::Client, ONE, 1));
+    assert_eq!(world.seen.record.peer_authority, Some(Fingerprint::new("peer-ca-1")));
+    let peer = &world.seen.certificates.as_ref().unwrap().leaves[&Leaf::Peer];
+    assert_eq!(peer.content.as_ref().unwrap().signed_by.as_ref().unwrap().as_str(), "peer-ca-1");
+    assert!(world.plan().effects.is_empty());
+}
+
+#[test]
+fn a_new_cluster_waits_for_every_certificate_and_says_which_one_is_missing() {
+    let mut world = World::new(3);
+    issue(&mut world, ONE, 1);
+    given(&mut world).leaves.insert(Leaf::Client, Err("Secret default/c: it does not exist".to_owned()));
+    world.settle();
+    assert!(recorded(&world).is_empty() && world.seen.pods.is_empty());
+    assert!(says(&mut world).contains("Secret default/c: it does not exist"), "{}", says(&mut world));
+    issue(&mut world, ONE, 1);
+    world.settle();
+    assert_eq!((recorded(&world), world.seen.pods.len()), (ONE, 3));
+}
+
+#[test]
+fn a_renewal_by_the_same_authority_is_copied_and_restarts_nothing() {
+    let mut world = running();
+    let pods: Vec<_> = world.seen.pods.values().map(|pod| pod.uid.clone()).collect();
+    issue(&mut world, ONE, 2);
+    let story = world.settle();
+    assert!(is_copy(&world, Leaf::Server, ONE, 2) && is_copy(&world, Leaf::Client, ONE, 2), "{story}");
+    assert_eq!(world.seen.pods.values().map(|pod| pod.uid.clone()).collect::<Vec<_>>(), pods);
+    // It is never due by its dates: whoever issues it renews it.
+    world.now = world.now + Span::seconds(80 * DAY);
+    assert!(world.plan().effects.is_empty(), "{:?}", world.plan().effects);
+}
+
+#[test]
+fn a_certificate_that_ended_or_is_to_come_is_not_copied() {
+    for days in [-1, 1] {
+        let mut world = running();
+        let at = Instant(world.now.0 + days * 86_400_000);
+        let validity = if days < 0 {
+            Validity { not_before: Instant(at.0 - 1000), not_after: at }
+        } else {
+            life(at, 90)
+        };
+        given(&mut world).leaves.insert(Leaf::Server, Ok(issued(Leaf::Server, ONE, 2, validity)));
+        world.settle();
+        assert!(is_copy(&world, Leaf::Server, ONE, 1));
+    }
+}
+
+#[test]
+fn another_authority_without_an_overlap_is_copied_only_once_everybody_trusts_it() {
+    let mut world = running();
+    issue(&mut world, OTHER, 2);
+    until(&mut world, |world| stage(world) == Some(RotationStage::Trust));
+    let story = until(&mut world, |world| stage(world) != Some(RotationStage::Trust));
+    assert!(!story.contains("renew the server"), "{story}");
+    assert!(is_copy(&world, Leaf::Server, ONE, 1) && is_trusted(&world, OTHER));
+    until_authority(&mut world, OTHER);
+    assert!(is_copy(&world, Leaf::Server, OTHER, 2) && is_copy(&world, Leaf::Client, OTHER, 2));
+    assert!(!is_trusted(&world, ONE));
+}
+
+#[test]
+fn from_the_operators_own_to_an_authority_of_somebody_else_and_back() {
+    let mut world = World::running(3);
+    issue(&mut world, ONE, 1);
+    until_authority(&mut world, ONE);
+    assert!(is_copy(&world, Leaf::Server, ONE, 1));
+    world.seen.certificates.as_mut().unwrap().given = None;
+    until(&mut world, |world| recorded(world).starts_with("ca-1-after") && stage(world).is_none());
+    assert!(!is_trusted(&world, ONE) && !world.seen.record.given);
+}
+
+#[test]
+fn an_authority_that_is_exchanged_again_before_it_was_presented_is_forgotten_first() {
+    for spec_ceases in [false, true] {
+        let mut world = running();
+        issue(&mut world, OTHER, 2);
+        until(&mut world, |world| stage(world) == Some(RotationStage::Trust) && is_trusted(world, OTHER));
+        if spec_ceases {
+            world.seen.certificates.as_mut().unwrap().given = None;
+            until(&mut world, |world| recorded(world).starts_with("ca-1-after") && stage(world).is_none());
+        } else {
+            issue(&mut world, THIRD, 3);
+            until_authority(&mut world, THIRD);
+            assert!(is_copy(&world, Leaf::Server, THIRD, 3));
+        }
+        assert!(
+            !is_trusted(&world, OTHER) && !is_trusted(&world, ONE),
+            "nobody is trusted for ever by mistake"
+        );
+    }
+}
+
+#[test]
+fn one_that_is_exchanged_in_the_moment_in_which_it_was_to_sign_is_forgotten_too() {
+    let mut world = running();
+    issue(&mut world, OTHER, 2);
+    until(&mut world, |world| stage(world) == Some(RotationStage::Sign));
+    assert!(is_copy(&world, Leaf::Server, ONE, 1), "nothing of it was copied yet");
+    issue(&mut world, THIRD, 3);
+    until_authority(&mut world, THIRD);
+    assert!(is_copy(&world, Leaf::Server, THIRD, 3) && !is_trusted(&world, OTHER));
+}
+
+#[test]
+fn what_is_presented_is_not_forgotten_in_place_of_the_earlier_one() {
+    let mut world = running();
+    issue(&mut world, OTHER, 2);
+    until(&mut world, |world| is_copy(world, Leaf::Server, OTHER, 2));
+    assert_eq!(may_turn_back(&world.seen, &world.seen.record), Err(Unsafe::BundleNotWritten));
+    issue(&mut world, THIRD, 3);
+    // The rotation ends first, and the next one follows.
+    let story = until_authority(&mut world, OTHER);
+    assert!(!story.is_empty());
+    until_authority(&mut world, THIRD);
+}
+
+#[test]
+fn s15_r19_an_authority_without_its_key_signs_only_by_what_came_with_it() {
+    let mut world = running();
+    issue(&mut world, OTHER, 2);
+    let sign = |world: &World, by: &str| {
+        let secret = &world.seen.certificates.as_ref().unwrap().leaves[&Leaf::Server];
+        let (secret, resource_version) = (secret.uid.clone(), secret.resource_version.clone());
+        let renew =
+            KubeEffect::RenewLeaf { leaf: Leaf::Server, by: Fingerprint::new(by), secret, resource_version };
+        let scene = Scene { seen: &world.seen, record: &world.seen.record, now: world.now, before: &[] };
+        permits(&scene, &Effect::kube(Step::I3, renew))
+    };
+    assert_eq!(sign(&world, OTHER), Err(Unsafe::AnotherAuthority), "members do not trust it yet");
+    assert_eq!(sign(&world, ONE), Err(Unsafe::OtherSource), "there is none of it any more");
+    without("OtherSource", || assert_eq!(sign(&world, ONE), Ok(())));
+
+    // C4 waits for every leaf that the cluster has.
+    for _ in 0..300 {
+        world.observe();
+        if may_sign_with_new(&world.seen, &world.seen.record, world.now).is_ok() {
+            break;
+        }
+        let plan = world.plan_as_observed();
+        if plan.effects.is_empty() && plan.record == world.seen.record {
+            world.now = world.now + Span::seconds(DAY);
+        }
+        world.carry_out(plan);
+    }
+    given(&mut world).leaves.insert(Leaf::Client, Err("it is of another authority".to_owned()));
+    let judged = || may_sign_with_new(&world.seen, &world.seen.record, world.now);
+    assert_eq!((stage(&world), judged()), (Some(RotationStage::Trust), Err(Unsafe::OtherSource)));
+    without("OtherSource", || assert_eq!(judged(), Ok(())));
+}
+
+#[test]
+fn the_same_authority_with_its_key_and_without_is_not_rotated_and_its_leaves_go_on() {
+    let mut world = running();
+    let keyed = Authority { keyless: false, ..given(&mut world).content.clone().unwrap() };
+    give(&mut world, Ok(keyed), BTreeMap::new());
+    world.settle();
+    let own = |world: &World| {
+        let secret = &world.seen.certificates.as_ref().unwrap().authorities[&Ca::Clients];
+        secret.content.clone().unwrap()
+    };
+    assert!(!own(&world).keyless && stage(&world).is_none() && recorded(&world) == ONE);
+    issue(&mut world, ONE, 7);
+    world.settle();
+    assert!(own(&world).keyless && is_copy(&world, Leaf::Server, ONE, 7) && stage(&world).is_none());
+}
+
+#[test]
+fn auth_begins_only_once_the_certificate_of_the_operator_was_issued() {
+    let mut world = running();
+    given(&mut world).leaves.insert(Leaf::Operator, Err("it does not exist".to_owned()));
+    world.seen.auth_policy = AuthPolicy { wanted: true, ..world.seen.auth_policy.clone() };
+    let story = world.settle();
+    assert!(!world.seen.record.has_credential(), "{story}");
+    issue(&mut world, ONE, 1);
+    world.settle();
+    assert!(world.seen.record.has_credential() && is_copy(&world, Leaf::Operator, ONE, 1));
+}
