@@ -3,7 +3,8 @@
 
 use std::net::IpAddr;
 
-use quorate_api::cluster::TlsProvider;
+use k8s_openapi::api::core::v1::Secret;
+use quorate_api::cluster::{TlsProvider, TlsSpec};
 use quorate_api::{EtcdCluster, duration};
 use quorate_model::{Ca, ClusterRef, Leaf};
 use serde_json::{Value, json};
@@ -16,6 +17,9 @@ pub const GROUP: &str = "cert-manager.io";
 pub const VERSION: &str = "v1";
 /// On a CertificateRequest, and on a Secret that cert-manager keeps: the Certificate that it is for.
 pub const CERTIFICATE_NAME: &str = "cert-manager.io/certificate-name";
+
+/// The kind of an issuer, if the spec names none.
+const ISSUER: &str = "Issuer";
 
 /// The life of a certificate, if the spec has none: cert-manager's own default.
 const LIFE_HOURS: u64 = 90 * 24;
@@ -69,7 +73,8 @@ pub fn act(
     if !is_owned(cluster, found) {
         return Err(format!("Certificate {}/{}", at.namespace, name(leaf, at)));
     }
-    if diff::matches(found, &without_nulls(desired.clone())) && !has_more(found, &desired) {
+    let kept = json!({ "metadata": { "labels": desired["metadata"]["labels"] }, "spec": desired["spec"] });
+    if diff::matches(found, &without_nulls(kept)) && !has_more(found, &desired) {
         return Ok(None);
     }
     let metadata = json!({
@@ -84,6 +89,24 @@ pub fn is_owned(cluster: &EtcdCluster, found: &Value) -> bool {
     let mut owners = found["metadata"]["ownerReferences"].as_array().into_iter().flatten();
     cluster.metadata.uid.is_some()
         && owners.any(|owner| owner["uid"].as_str() == cluster.metadata.uid.as_deref())
+}
+
+/// Whether cert-manager wrote this Secret for the Certificate of this leaf, by the issuer that the spec names; why not. One that is left over
+/// is of another cluster, or of another issuer.
+pub(crate) fn is_of_spec(secret: &Secret, leaf: Leaf, at: &ClusterRef, tls: &TlsSpec) -> Result<(), String> {
+    let given = tls.cert_manager().cloned().unwrap_or_default();
+    let is = |key: &str, wanted: &str| {
+        let found = secret.metadata.annotations.as_ref().and_then(|all| all.get(key));
+        found.map(String::as_str) == Some(wanted)
+    };
+    let is_so = is(CERTIFICATE_NAME, &name(leaf, at))
+        && is("cert-manager.io/issuer-name", given.issuer_name.as_deref().unwrap_or_default())
+        && is("cert-manager.io/issuer-kind", given.issuer_kind.as_deref().unwrap_or(ISSUER));
+    if is_so {
+        Ok(())
+    } else {
+        Err("cert-manager has not written it for this cluster by the issuer that the spec names".to_owned())
+    }
 }
 
 /// Why a Certificate is not issued, in cert-manager's words: its own, and those of its newest request. `None` if it is.
@@ -128,6 +151,13 @@ fn desired(cluster: &EtcdCluster, at: &ClusterRef, leaf: Leaf) -> Value {
         if organizations.is_null() { Value::Null } else { json!({ "organizations": organizations }) };
     let seconds = given.validity_duration.as_deref().and_then(duration::seconds);
     let hours = seconds.map_or(LIFE_HOURS, |seconds| (seconds / 3600).max(1));
+    let (algorithm, size) = match given.key_algorithm.as_deref() {
+        Some("ECDSA-P384") => ("ECDSA", 384),
+        Some("RSA-2048") => ("RSA", 2048),
+        Some("RSA-3072") => ("RSA", 3072),
+        Some("RSA-4096") => ("RSA", 4096),
+        Some(_) | None => ("ECDSA", 256),
+    };
     // Copies of it are made, and what restores Secrets must not bring one of before.
     let mut in_secret = labels::not_backed_up();
     in_secret.insert(quorate_api::keys::CLUSTER.to_owned(), at.name.clone());
@@ -149,10 +179,12 @@ fn desired(cluster: &EtcdCluster, at: &ClusterRef, leaf: Leaf) -> Value {
             } else {
                 json!(["digital signature", "client auth"])
             },
-            "privateKey": { "algorithm": "ECDSA", "size": 256, "encoding": "PKCS8", "rotationPolicy": "Always" },
+            "privateKey": {
+                "algorithm": algorithm, "size": size, "encoding": "PKCS8", "rotationPolicy": "Always",
+            },
             "issuerRef": {
                 "group": GROUP,
-                "kind": given.issuer_kind.as_deref().unwrap_or("Issuer"),
+                "kind": given.issuer_kind.as_deref().unwrap_or(ISSUER),
                 "name": given.issuer_name.unwrap_or_default(),
             },
         },
@@ -201,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_certificate_has_the_names_that_clients_use_and_the_secret_the_label_of_the_cluster() {
-        let cfg = json!({ "issuerName": "ca", "organizations": ["o"], "validityDuration": "30d",
+        let cfg = json!({ "issuerName": "ca", "organizations": ["o"], "validityDuration": "30d", "keyAlgorithm": "RSA-3072",
             "altNames": { "dnsNames": ["etcd.example.com"], "ipAddresses": ["192.0.2.1"] } });
         let server = made(&cfg, Leaf::Server);
         let spec = &server["spec"];
@@ -219,6 +251,10 @@ mod tests {
             (&json!("720h0m0s"), &json!(["o"]))
         );
         assert_eq!(spec["issuerRef"], json!({ "group": "cert-manager.io", "kind": "Issuer", "name": "ca" }));
+        assert_eq!(
+            (&spec["privateKey"]["algorithm"], &spec["privateKey"]["size"]),
+            (&json!("RSA"), &json!(3072))
+        );
         let client = made(&cfg, Leaf::Client);
         assert_eq!(client["spec"]["commonName"], "quorate-client");
         assert!(client["spec"].get("subject").is_none() && client["spec"].get("dnsNames").is_none());

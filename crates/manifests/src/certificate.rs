@@ -19,7 +19,7 @@ use quorate_api::cluster::TlsSpec;
 use quorate_model::{Ca, ClusterRef, ClusterUid, Leaf};
 
 use crate::{labels, service};
-pub use order::{Generate, KeyPair, LeafContent, Order};
+pub use order::{Generate, KeyAlgorithm, KeyPair, LeafContent, Order};
 pub use read::read;
 
 /// Key of a Secret: the certificate.

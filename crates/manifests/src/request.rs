@@ -156,8 +156,11 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
         }
         KubeEffect::MakeNextAuthority { ca, given, secret, resource_version } => {
             let (seen, generation) = ((secret, resource_version.as_str()), generation(context, *ca));
-            // The one that signs is only given its key, or loses it.
-            let is_same = given.is_some() && given.as_ref() == record.authority_of(*ca);
+            // The one that signs is only given its key, or loses it; and one that was left over makes way.
+            let signer = record.authority_of(*ca);
+            let of_secret = snapshot.certificates.as_ref().and_then(|own| own.authorities.get(ca));
+            let is_keyless = of_secret.is_some_and(|own| own.content.as_ref().is_ok_and(|own| own.keyless));
+            let is_same = if signer.is_some() { given.as_ref() == signer } else { is_keyless };
             let place = if is_same { rotation::Place::Signer } else { rotation::Place::Next };
             let made = order::next_authority((at, *ca, place), &snapshot.uid, seen, generation, context.now);
             authority_request(context, made, given.as_ref())

@@ -292,6 +292,7 @@ fn s04_a_leaf_that_cannot_be_used_is_reported_and_issued_anew_in_its_secret() {
             names: names(Leaf::Server, &ClusterRef::new("default", "demo"), &TlsSpec::default()).split_off(3),
             server: true,
             validity: Validity { not_before: world.now, not_after: world.now + Span::seconds(100 * DAY) },
+            key: quorate_manifests::certificate::KeyAlgorithm::default(),
         };
         generate(&Generate::Leaf { authority: KeyPair { cert, key }, content }, 901).cert
     };

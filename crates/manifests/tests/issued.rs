@@ -123,7 +123,7 @@ fn until_all_can_be_taken_nothing_is_made_and_the_reason_is_told() {
     says(&world, "Secret default/client: it does not exist");
     put(&mut world, "client", &client(&ca(78), "etcd client", 101), &ca(78).cert);
     world.settle();
-    says(&world, "Secret default/client: another authority has signed it than that of server");
+    says(&world, "another authority has signed the client certificate than that of the server");
     issue(&mut world, &by, 100);
     world.settle();
     assert_eq!(world.condition("TLSReady").1, "CertificatesIssued");

@@ -102,6 +102,7 @@ fn certificate(world: &World, leaf: Leaf, common_name: &str) -> String {
         names: names(leaf, &ClusterRef::new("default", "demo"), &world.cluster().spec.tls),
         server: leaf != Leaf::Client,
         validity: Validity { not_before: world.now, not_after: world.now + Span::seconds(100 * 86_400) },
+        key: quorate_manifests::certificate::KeyAlgorithm::default(),
     };
     let authority = KeyPair { cert: text("tls.crt"), key: text("tls.key") };
     generate(&Generate::Leaf { authority, content }, 903).cert

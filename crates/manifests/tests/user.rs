@@ -221,6 +221,7 @@ fn in_a_rotation_a_user_gets_both_authorities_first_and_then_a_certificate_of_th
         names: Vec::new(),
         server: false,
         validity,
+        key: quorate_manifests::certificate::KeyAlgorithm::default(),
     };
     let client = generate(&Generate::Leaf { authority: new.clone(), content }, 961);
     put(&mut world, "demo-client-tls", &[("tls.crt", &client.cert), ("tls.key", &client.key)]);

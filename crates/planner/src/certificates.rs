@@ -43,7 +43,22 @@ pub(crate) fn provide(draft: &mut Draft<'_>) -> Progress {
     if all_known {
         sign(draft, seen);
     }
-    if seen.are_complete(&draft.record) { Progress::Done } else { Progress::Pending }
+    let holds_up = draft
+        .record
+        .leaves()
+        .any(|leaf| !seen.leaves.contains_key(&leaf) && !is_out_of_reach(draft, seen, leaf));
+    if holds_up { Progress::Pending } else { Progress::Done }
+}
+
+/// Whether a leaf of a running cluster is missing and comes from somewhere else, where it is not. Nothing but the Pods that would mount it waits:
+/// another authority, which can have one, may take the place of this one meanwhile.
+fn is_out_of_reach(draft: &Draft<'_>, seen: &Certificates, leaf: Leaf) -> bool {
+    let signing = draft.seen.signing(seen, &draft.record, leaf.ca());
+    let Signing::With(secret, authority) = signing else { return false };
+    // C4 gives the authority its place first.
+    let is_to_come = !secret.is_first(&authority.fingerprint);
+    let is_elsewhere = authority.keyless && !seen.can_have(leaf, authority, draft.now);
+    draft.record.is_bootstrapped() && (is_to_come || is_elsewhere)
 }
 
 /// B2. Where the spec names an authority of clients, it is a copy of that, or nothing is made.
@@ -57,7 +72,17 @@ fn create(draft: &mut Draft<'_>, ca: Ca, seen: &Certificates) {
         Some((_, Ok(authority))) => Some(authority.fingerprint.clone()),
         None => None,
     };
-    draft.propose(Effect::kube(Step::B2, KubeEffect::CreateAuthority { ca, given }));
+    let make = match seen.authorities.get(&ca) {
+        None => KubeEffect::CreateAuthority { ca, given },
+        // One without its key has the place, of which nothing is left to be had.
+        Some(left) => KubeEffect::MakeNextAuthority {
+            ca,
+            given,
+            secret: left.uid.clone(),
+            resource_version: left.resource_version.clone(),
+        },
+    };
+    draft.propose(Effect::kube(Step::B2, make));
 }
 
 /// The recorded authority, if its Secret does not exist and the one that the spec names has it.
@@ -175,7 +200,7 @@ fn wait_for_given(draft: &mut Draft<'_>, seen: &Certificates) {
     let (secret, why) = match &seen.given {
         None => ("spec.tls".to_owned(), "it does not say any more where certificates come from".to_owned()),
         Some(given) => {
-            let other = "what is there is of another authority, which takes its place once the cluster is bootstrapped";
+            let other = "what is there is of another authority than that which members trust, which takes its place by a rotation";
             let why = given.usable(&draft.record, draft.now).err();
             (given.secret.clone(), why.unwrap_or_else(|| other.to_owned()))
         }

@@ -117,6 +117,12 @@ fn give_up_what_is_lost(draft: &mut Draft<'_>, seen: &Certificates) {
     let order = draft.seen.unspent_rotation(&draft.record);
     let is_ordered_anew = order.is_some_and(|order| order.ca == rotation.ca);
     match rotation.stage {
+        // Somebody has its key: it has to be forgotten, which nobody else's has to be.
+        RotationStage::Trust
+            if rotation.given && safety::may_turn_back(draft.seen, &draft.record).is_ok() =>
+        {
+            drop_next(draft, rotation);
+        }
         RotationStage::Trust => draft.write_record(Step::C7, |record| {
             (record.rotation, record.spent_rotation) = (None, None);
         }),
@@ -142,6 +148,11 @@ fn turn_back(draft: &mut Draft<'_>, seen: &Certificates) {
     if !is_keyless || !has_others || safety::may_turn_back(draft.seen, &draft.record).is_err() {
         return;
     }
+    drop_next(draft, rotation);
+}
+
+/// C6, with the new authority in the place of the earlier one.
+fn drop_next(draft: &mut Draft<'_>, rotation: Rotation) {
     let (since, given) = (draft.now, draft.record.given);
     draft.write_record(Step::C6, |record| {
         record.record_authority(rotation.ca, rotation.from.clone());
@@ -303,7 +314,10 @@ fn finish(draft: &mut Draft<'_>, rotation: &Rotation) {
 
 /// Whether clients have time left, which a person may cut short.
 fn wait_for_clients(draft: &mut Draft<'_>, rotation: &Rotation) -> bool {
+    let late = draft.seen.certificates.as_ref().and_then(|own| own.first_late_copy(&rotation.from));
     let until = rotation.clients_have_until(&draft.seen.rotation_policy);
+    // Copies that end while clients have time would end the service of everybody.
+    let until = until.map(|until| until.min(late.unwrap_or(until)));
     let Some(until) = until.filter(|until| draft.now < *until || draft.seen.clock_differs.is_some()) else {
         return false;
     };

@@ -300,3 +300,109 @@ fn auth_begins_only_once_the_certificate_of_the_operator_was_issued() {
     world.settle();
     assert!(world.seen.record.has_credential() && is_copy(&world, Leaf::Operator, ONE, 1));
 }
+
+#[test]
+fn an_authority_without_its_key_that_an_earlier_cluster_of_the_name_left_holds_up_no_new_one() {
+    let mut left = running();
+    let left = left.seen.certificates.take().unwrap().authorities[&Ca::Clients].clone();
+    for again in [None, Some(OTHER), Some(ONE)] {
+        let mut world = World::new(3);
+        if let Some(by) = again {
+            issue(&mut world, by, 1);
+        }
+        world.seen.certificates.as_mut().unwrap().authorities.insert(Ca::Clients, left.clone());
+        let story = world.settle();
+        assert_eq!(world.seen.pods.len(), 3, "{again:?}: {story} {}", says(&mut world));
+        let own =
+            world.seen.certificates.as_ref().unwrap().authorities[&Ca::Clients].content.clone().unwrap();
+        assert_eq!(
+            (own.keyless, own.fingerprint.as_str()),
+            again.map_or((false, recorded(&world)), |by| (true, by))
+        );
+    }
+}
+
+#[test]
+fn a_renewal_is_copied_also_where_another_certificate_is_missing_or_of_another_authority() {
+    for other in [Err("it does not exist".to_owned()), Ok(OTHER)] {
+        let mut world = running();
+        issue(&mut world, ONE, 2);
+        let validity = life(world.now, 90);
+        let given = given(&mut world);
+        given.content = match &other {
+            Err(why) => Err(why.clone()),
+            Ok(by) => Ok(Authority { fingerprint: Fingerprint::new(*by), ..given.content.clone().unwrap() }),
+        };
+        let server = other.map(|by| issued(Leaf::Server, by, 3, validity));
+        given.leaves.insert(Leaf::Server, server);
+        let story = world.settle();
+        assert!(is_copy(&world, Leaf::Client, ONE, 2), "{story} {}", says(&mut world));
+        assert!(is_copy(&world, Leaf::Server, ONE, 1), "{story}");
+        assert!(stage(&world).is_none(), "an authority whose leaves are not all there begins nothing");
+    }
+}
+
+#[test]
+fn a_copy_that_is_lost_and_cannot_be_had_again_holds_up_nothing_else_and_comes_with_the_next_authority() {
+    let mut world = running();
+    issue(&mut world, OTHER, 2);
+    world.seen.certificates.as_mut().unwrap().leaves.remove(&Leaf::Client);
+    until_authority(&mut world, OTHER);
+    assert!(is_copy(&world, Leaf::Client, OTHER, 2) && !is_trusted(&world, ONE));
+
+    let mut world = running();
+    world.seen.certificates.as_mut().unwrap().given = None;
+    world.seen.certificates.as_mut().unwrap().leaves.remove(&Leaf::Client);
+    world.seen.pods.remove(&crate::world::name("demo-1"));
+    until(&mut world, |world| recorded(world).starts_with("ca-1-after") && stage(world).is_none());
+    assert_eq!(world.seen.pods.len(), 3, "a lost Pod is restarted meanwhile");
+}
+
+#[test]
+fn clients_have_time_no_longer_than_the_copies_last() {
+    let mut world = running();
+    issue(&mut world, OTHER, 2);
+    until(&mut world, |world| stage(world) == Some(RotationStage::Trust));
+    world.seen.rotation_policy.client_grace = Span::seconds(365 * DAY);
+    let first = world.seen.certificates.as_ref().unwrap().leaves[&Leaf::Server].content.clone().unwrap();
+    until(&mut world, |world| stage(world) == Some(RotationStage::Sign));
+    assert!(world.now < first.validity.not_after, "the earlier copies have not ended");
+}
+
+#[test]
+fn a_cluster_at_size_zero_follows_another_authority_before_it_wakes() {
+    let mut world = running();
+    world.seen.desired.size = 0;
+    world.settle();
+    assert!(world.seen.pods.is_empty());
+    issue(&mut world, OTHER, 2);
+    until_authority(&mut world, OTHER);
+    assert!(is_copy(&world, Leaf::Server, OTHER, 2));
+    world.seen.desired.size = 3;
+    world.settle();
+    assert_eq!(world.seen.pods.len(), 3);
+}
+
+#[test]
+fn one_whose_copy_is_lost_before_it_signed_is_taken_out_of_every_bundle_as_somebody_has_its_key() {
+    let mut world = running();
+    issue(&mut world, OTHER, 2);
+    until(&mut world, |world| stage(world) == Some(RotationStage::Trust) && is_trusted(world, OTHER));
+    issue(&mut world, ONE, 3);
+    world.seen.certificates.as_mut().unwrap().authorities.get_mut(&Ca::Clients).unwrap().next = None;
+    until_authority(&mut world, ONE);
+    assert!(!is_trusted(&world, OTHER) && is_copy(&world, Leaf::Server, ONE, 3));
+}
+
+#[test]
+fn an_authority_of_the_operators_own_is_never_taken_for_one_whose_key_is_somewhere_else() {
+    let mut world = World::running(1);
+    issue(&mut world, "ca-1", 1);
+    if let Ok(content) = &mut given(&mut world).content {
+        content.minted = true;
+    }
+    let says = says(&mut world);
+    assert!(says.contains("it is one that an operator made"), "{says}");
+    let own = &world.seen.certificates.as_ref().unwrap().authorities[&Ca::Clients];
+    assert!(!own.content.as_ref().unwrap().keyless && world.plan().effects.is_empty());
+}

@@ -14,6 +14,10 @@ use crate::rules::{self, rule};
         "tls.provider cert-manager needs tls.providerCfg.certManagerCfg"),
     rule("self.provider != 'secrets' || (has(self.providerCfg) ? has(self.providerCfg.secretsCfg) : false)",
         "tls.provider secrets needs tls.providerCfg.secretsCfg"),
+    rule("self.provider == 'cert-manager' || (has(self.providerCfg) ? !has(self.providerCfg.certManagerCfg) : true)",
+        "tls.providerCfg.certManagerCfg is for tls.provider cert-manager"),
+    rule("self.provider == 'secrets' || (has(self.providerCfg) ? !has(self.providerCfg.secretsCfg) : true)",
+        "tls.providerCfg.secretsCfg is for tls.provider secrets"),
 ]))]
 pub struct TlsSpec {
     /// Where certificates come from. "auto": the operator keeps an authority of clients and one of peers for this
@@ -86,22 +90,23 @@ pub struct TlsProviderConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-validations" = [
-    rule("has(self.serverSecret) ? has(self.clientSecret) : false", "secretsCfg needs serverSecret and clientSecret"),
+    rule("has(self.serverSecret) ? (has(self.clientSecret) ? self.serverSecret != self.clientSecret : false) : false",
+        "secretsCfg needs serverSecret and clientSecret, two Secrets"),
 ]))]
 pub struct SecretsConfig {
     /// The Secret with the certificate of the server: for the names of the members and both Services, for servers and clients.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253))]
+    #[schemars(length(min = 1, max = 253))]
     pub server_secret: Option<String>,
 
     /// The Secret with the certificate of a client: what the operator and its Jobs present, and what NAME-connection has.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253))]
+    #[schemars(length(min = 1, max = 253))]
     pub client_secret: Option<String>,
 
     /// The Secret with a client's certificate of the common name root. Needed with spec.auth alone.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253))]
+    #[schemars(length(min = 1, max = 253))]
     pub operator_secret: Option<String>,
 }
 
@@ -134,6 +139,13 @@ pub struct AutoTlsConfig {
             "validityDuration must be days and hours, such as 365d, 8760h or 30d12h"),
     ]))]
     pub validity_duration: Option<String>,
+
+    /// The keys of server, peer and client certificates: ECDSA-P256 or ECDSA-P384. Absent: ECDSA-P256. A change takes effect at the next renewal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32), extend("x-kubernetes-validations" = [
+        rule("self in ['ECDSA-P256', 'ECDSA-P384']", "keyAlgorithm must be ECDSA-P256 or ECDSA-P384"),
+    ]))]
+    pub key_algorithm: Option<String>,
 
     /// The name of a Secret with an authority of yours (tls.crt, tls.key) that is to sign for servers and clients. It needs the label
     /// operator.etcd.io/cluster=NAME. A copy is kept in NAME-ca. Another one begins a rotation. Everything that it signs is let in as a client. Absent:
@@ -173,7 +185,7 @@ pub struct CertManagerConfig {
 
     /// The name of the issuer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 253))]
+    #[schemars(length(min = 1, max = 253))]
     pub issuer_name: Option<String>,
 
     /// The common name in the subject of the server certificate. Absent: quorate-server. quorate-peer and root are refused.
@@ -198,6 +210,14 @@ pub struct CertManagerConfig {
             "validityDuration must be days and hours, such as 365d, 8760h or 30d12h"),
     ]))]
     pub validity_duration: Option<String>,
+
+    /// The keys of the certificates: ECDSA-P256, ECDSA-P384, RSA-2048, RSA-3072 or RSA-4096. Absent: ECDSA-P256. A change takes effect at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32), extend("x-kubernetes-validations" = [
+        rule("self in ['ECDSA-P256', 'ECDSA-P384', 'RSA-2048', 'RSA-3072', 'RSA-4096']",
+            "keyAlgorithm must be ECDSA-P256, ECDSA-P384, RSA-2048, RSA-3072 or RSA-4096"),
+    ]))]
+    pub key_algorithm: Option<String>,
 
     /// A field of the etcd-io operator. Refused: the issuer names the authority.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -22,6 +22,7 @@ use x509_parser::prelude::FromDer as _;
 
 use super::read::{Parsed, parse_der, pem_of};
 use super::{CERT, Certificate, KEY, KeyPair, entry, private_key};
+use crate::connection;
 use crate::kind::Kind;
 
 /// The name of the Secret that the spec names.
@@ -61,7 +62,7 @@ pub(crate) fn copy(
 /// The Secret of this name, if it says that this cluster may use it.
 fn find<'a>(secrets: &[&'a Secret], at: &ClusterRef, name: &str) -> Result<&'a Secret, String> {
     // They have the label. One of them holds the key of peers.
-    if Certificate::ALL.iter().any(|own| own.secret_name(at) == name) {
+    if Certificate::ALL.iter().any(|own| own.secret_name(at) == name) || connection::name(at) == name {
         return Err("it is a Secret of the cluster's own".to_owned());
     }
     let says_so = |secret: &Secret| {

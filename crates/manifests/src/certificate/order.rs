@@ -48,6 +48,18 @@ pub struct LeafContent {
     pub server: bool,
     /// From when until when it is valid.
     pub validity: Validity,
+    /// The key that is made for it.
+    pub key: KeyAlgorithm,
+}
+
+/// A key that the operator makes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyAlgorithm {
+    /// ECDSA on P-256.
+    #[default]
+    EcdsaP256,
+    /// ECDSA on P-384.
+    EcdsaP384,
 }
 
 /// A certificate that is to be generated, and how its Secret is then written.
@@ -156,7 +168,7 @@ pub(crate) fn next_authority(
             namespace: at.namespace.clone(),
             name: Certificate::Authority(ca).secret_name(at),
             act: Act::Patch(json!({ "metadata": metadata })),
-            ca: None,
+            ca: (place == Place::Signer).then_some(Trusted::Itself),
             place,
         },
     }
@@ -206,6 +218,7 @@ pub(crate) fn leaf(
         organizations: super::organizations(leaf, &cluster.spec.tls),
         names: super::names(leaf, at, &cluster.spec.tls),
         server: leaf.is_of_server(),
+        key: key_algorithm(cluster),
         validity: validity(&format!("{uid} {leaf}"), lifetime(cluster), authority, now),
     };
     Order {
@@ -229,6 +242,7 @@ pub(crate) fn of_user(
         organizations: Vec::new(),
         names: Vec::new(),
         server: false,
+        key: KeyAlgorithm::default(),
     };
     Order {
         generate: Generate::Leaf { authority: pair, content },
@@ -274,6 +288,13 @@ impl std::fmt::Debug for KeyPair {
     /// Without the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("KeyPair").field("cert", &self.cert).finish_non_exhaustive()
+    }
+}
+
+fn key_algorithm(cluster: &EtcdCluster) -> KeyAlgorithm {
+    match cluster.spec.tls.auto().and_then(|auto| auto.key_algorithm.as_deref()) {
+        Some("ECDSA-P384") => KeyAlgorithm::EcdsaP384,
+        Some(_) | None => KeyAlgorithm::EcdsaP256,
     }
 }
 

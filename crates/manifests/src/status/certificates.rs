@@ -102,6 +102,11 @@ fn of_leaves(picture: &Picture<'_>, seen: &Certificates, authorities: &BTreeMap<
             ),
         );
     }
+    // It ends before anybody here can have another one.
+    let is_keyless = |leaf: &Leaf| leaf.ca() == Ca::Clients && seen.keyless().is_some();
+    if let Some(leaf) = picture.record.leaves().find(|leaf| is_keyless(leaf) && is_outdated(leaf)) {
+        return Finding::yes(Reason::CertificateExpiring, overdue(picture, seen, leaf));
+    }
     let rotates =
         |waiting: &&Waiting| matches!(waiting, Waiting::Rotating(..) | Waiting::ClientsHaveTime(..));
     if let Some(waiting) = picture.plan.waiting.iter().find(rotates) {
@@ -130,10 +135,17 @@ fn overdue(picture: &Picture<'_>, seen: &Certificates, leaf: Leaf) -> String {
     let ends =
         seen.leaves.get(&leaf).and_then(|secret| Some(secret.content.as_ref().ok()?.validity.not_after));
     let ends = ends.map(|ends| format!(" and ends on {}", time(ends).0)).unwrap_or_default();
+    let comes = seen.given.as_ref().filter(|_| leaf.ca() == Ca::Clients && seen.keyless().is_some());
     let why = if picture.seen.paused {
-        "While spec.paused is true nothing is renewed: set it to false"
+        "While spec.paused is true nothing is renewed: set it to false".to_owned()
+    } else if let Some(given) = comes {
+        let found = given.leaf(leaf, picture.now).err().map(|why| format!(": {why}")).unwrap_or_default();
+        format!(
+            "It comes from where {} does, and none that is newer is there{found}. The authority cannot sign here: once it has ended, clients are refused",
+            given.secret
+        )
     } else {
-        "Read the operator's log for what keeps it from writing Secrets of this namespace"
+        "Read the operator's log for what keeps it from writing Secrets of this namespace".to_owned()
     };
     format!("the {leaf} certificate should have been renewed{ends}. {why}")
 }

@@ -187,8 +187,8 @@ fn row(waiting: &Waiting) -> Row {
         Waiting::AuthorityRefused { secret, why } => needs_person(
             Reason::AuthorityRefused,
             format!(
-                "tls.providerCfg.autoCfg.caBundleSecret names {secret}, whose authority cannot be taken: {why}. Nothing is created \
-                 until it can, or the field is removed"
+                "spec.tls names {secret}, whose authority cannot be taken: {why}. Nothing waits for it but what needs its certificates: \
+                 put it right, or let spec.tls name another one"
             ),
         ),
         Waiting::Rotating(rotation, why) => {

@@ -155,8 +155,16 @@ impl Snapshot {
             recorded: recorded.clone(),
             found: found.fingerprint.clone(),
         };
+        // Left by an earlier cluster of that name, without its key: what it has signed is somewhere else, and nothing here trusts it.
+        let is_left_over = || {
+            found.keyless
+                && certificates.leaves.is_empty()
+                && self.pods.is_empty()
+                && !certificates.gives(found)
+        };
         match recorded {
             Some(recorded) => Signing::Lost(other(recorded)),
+            None if is_left_over() => Signing::ToCreate,
             None if self.signed_what_exists(certificates, record, of, found) => Signing::With(secret, found),
             None => Signing::Lost(AuthorityLoss::NotThatOfTheLeaves(found.fingerprint.clone())),
         }
@@ -264,8 +272,13 @@ impl Snapshot {
     /// each handshake that comes to nothing.
     pub fn handshakes_wanted(&self, now: Instant) -> Option<Ca> {
         let rotation = self.record.rotation.as_ref()?;
-        let is_over = rotation.clients_have_until(&self.rotation_policy).is_none_or(|until| until <= now);
-        is_over.then_some(rotation.ca)
+        let until = rotation.clients_have_until(&self.rotation_policy);
+        let late = self.certificates.as_ref().and_then(|own| own.first_late_copy(&rotation.from));
+        let is_over = until.is_none_or(|until| until.min(late.unwrap_or(until)) <= now);
+        // Nothing of it was copied yet: it may still make way for another one.
+        let may_turn_back = rotation.stage == RotationStage::Sign
+            && self.certificates.as_ref().is_some_and(|own| own.keyless().is_some());
+        (is_over || may_turn_back).then_some(rotation.ca)
     }
 }
 
@@ -286,11 +299,16 @@ impl Certificates {
         (usable.fingerprint == *fingerprint).then_some(usable)
     }
 
-    /// The leaf that came with this authority, which is without its key, if it can be copied now.
+    /// Whether the spec says that this authority comes from somewhere else.
+    fn gives(&self, authority: &Authority) -> bool {
+        self.given.as_ref().is_some_and(|given| given.is(&authority.fingerprint))
+    }
+
+    /// The leaf that this authority, which is without its key, has signed somewhere else, if it can be copied now. What the other ones are of does not
+    /// matter.
     pub fn given_leaf(&self, leaf: Leaf, authority: &Authority, now: Instant) -> Option<&LeafCertificate> {
-        let given =
-            self.given.as_ref().filter(|given| authority.keyless && given.is(&authority.fingerprint))?;
-        given.leaf(leaf, now).ok()
+        let given = self.given.as_ref().filter(|_| authority.keyless)?.leaf(leaf, now).ok()?;
+        (given.signed_by.as_ref() == Some(&authority.fingerprint)).then_some(given)
     }
 
     /// Whether this leaf exists and is to be replaced by another one of this authority: that which the authority is to sign, or which somebody
@@ -314,6 +332,19 @@ impl Certificates {
         } else {
             !authority.validity.has_ended(now)
         }
+    }
+
+    /// The authority of clients in its Secret, if it is without its key.
+    pub fn keyless(&self) -> Option<&Authority> {
+        let own = self.authorities.get(&Ca::Clients)?.content.as_ref().ok()?;
+        Some(own).filter(|own| own.keyless)
+    }
+
+    /// When the first copy of what this authority has signed somewhere else is late to be renewed: from then on it may end before another one is there.
+    pub fn first_late_copy(&self, of: &Fingerprint) -> Option<Instant> {
+        self.keyless().filter(|own| own.fingerprint == *of)?;
+        let leaves = self.leaves.iter().filter(|(leaf, _)| leaf.ca() == Ca::Clients);
+        leaves.filter_map(|(_, secret)| Some(secret.content.as_ref().ok()?.validity.overdue())).min()
     }
 
     /// Whether every leaf exists, so that Pods can mount them.
@@ -341,6 +372,11 @@ impl GivenAuthority {
                     .to_owned(),
             );
         }
+        if authority.minted && authority.keyless {
+            return Err(
+                "it is one that an operator made, whose key is here: nobody else signs with it".to_owned()
+            );
+        }
         if authority.validity.is_in_future(now) {
             return Err("it is not valid yet".to_owned());
         }
@@ -350,8 +386,17 @@ impl GivenAuthority {
             return Err("it has ended, or is in the last tenth of its life".to_owned());
         }
         if authority.keyless {
-            let needed = record.leaves().filter(|leaf| leaf.ca() == Ca::Clients);
-            needed.map(|leaf| self.leaf(leaf, now).map(drop)).collect::<Result<(), String>>()?;
+            let mut needed = record.leaves().filter(|leaf| leaf.ca() == Ca::Clients);
+            needed.try_for_each(|leaf| {
+                let is_of = self.leaf(leaf, now)?.signed_by.as_ref() == Some(&authority.fingerprint);
+                if is_of {
+                    Ok(())
+                } else {
+                    Err(format!(
+                        "another authority has signed the {leaf} certificate than that of the server"
+                    ))
+                }
+            })?;
         }
         Ok(authority)
     }

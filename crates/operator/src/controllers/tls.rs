@@ -1,11 +1,11 @@
 //! Generates keys and certificates. What is generated, and for how long it is valid, is decided by `quorate_manifests`.
 
-use quorate_manifests::certificate::{Generate, KeyPair, LeafContent, private_key, read};
+use quorate_manifests::certificate::{Generate, KeyAlgorithm, KeyPair, LeafContent, private_key, read};
 use quorate_model::Instant;
 use quorate_model::certificate::Validity;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData as _,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PublicKeyData as _,
 };
 use time::OffsetDateTime;
 
@@ -60,7 +60,10 @@ fn leaf(authority: &KeyPair, content: &LeafContent) -> Result<KeyPair, IssueErro
     }
     let issuer = Issuer::from_ca_cert_pem(&authority.cert, key).map_err(IssueError::Authority)?;
     let made = || {
-        let key = rcgen::KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        let key = rcgen::KeyPair::generate_for(match content.key {
+            KeyAlgorithm::EcdsaP256 => &PKCS_ECDSA_P256_SHA256,
+            KeyAlgorithm::EcdsaP384 => &PKCS_ECDSA_P384_SHA384,
+        })?;
         let mut params = params(&content.common_name, &content.names, content.validity)?;
         for organization in &content.organizations {
             params.distinguished_name.push(DnType::OrganizationName, organization);
@@ -130,6 +133,7 @@ mod tests {
             names: names(kind, &ClusterRef::new("default", "demo"), &tls),
             server: kind.is_of_server(),
             validity,
+            key: if kind == Leaf::Peer { KeyAlgorithm::EcdsaP384 } else { KeyAlgorithm::EcdsaP256 },
         };
         let pair = generate(&Generate::Leaf { authority: ca.clone(), content }).unwrap();
         let mut roots = RootCertStore::empty();
@@ -201,6 +205,7 @@ mod tests {
                 names: vec!["demo-client".to_owned()],
                 server: true,
                 validity,
+                key: KeyAlgorithm::EcdsaP384,
             };
             let pair = generate(&Generate::Leaf { authority: authority.clone(), content }).expect(name);
             let mut roots = RootCertStore::empty();
@@ -218,7 +223,9 @@ mod tests {
             || generate(&Generate::Authority { common_name: "quorate-ca 1".to_owned(), validity }).unwrap();
         let mixed = KeyPair { cert: ca().cert, key: ca().key };
         let (common_name, organizations) = ("quorate-peer".to_owned(), Vec::new());
-        let content = LeafContent { common_name, organizations, names: Vec::new(), server: true, validity };
+        let key = KeyAlgorithm::default();
+        let content =
+            LeafContent { common_name, organizations, names: Vec::new(), server: true, validity, key };
         let refused = generate(&Generate::Leaf { authority: mixed, content });
         assert!(matches!(refused, Err(IssueError::OtherKey)));
     }

@@ -272,8 +272,13 @@ fn secret_acts(seen: &Seen<'_>, own: Own<'_>, state: &AuthState) -> Result<Vec<A
     let is_usable = present.is_some_and(|present| {
         seen.key_fits && present.leaf.content.as_ref().is_ok_and(|leaf| !leaf.validity.has_ended(seen.now))
     });
+    let recorded = seen.cluster.and_then(recorded_authority);
+    let signed_by = present.and_then(|present| present.leaf.content.as_ref().ok()?.signed_by.as_ref());
+    let is_of_recorded = signed_by.is_some() && signed_by == recorded.as_ref();
     let signer = match seen.signer {
         Ok(signer) => signer,
+        // Nothing here renews it, and members forget what signed it.
+        Err(why @ NoSigner::Elsewhere) if !is_of_recorded => return Err(report::no_signer(seen, why)),
         // What is there goes on, and is judged when there is something to judge it by.
         Err(_) if is_usable => return Ok(Vec::new()),
         Err(why) => return Err(report::no_signer(seen, why)),
@@ -284,7 +289,6 @@ fn secret_acts(seen: &Seen<'_>, own: Own<'_>, state: &AuthState) -> Result<Vec<A
         let matches = present.is_some_and(|present| present.matches);
         return Ok(if matches { Vec::new() } else { vec![Act::WriteSecret] });
     }
-    let recorded = seen.cluster.and_then(recorded_authority);
     match gate::may_sign(own, state, (recorded.as_ref(), &signer.authority.fingerprint), seen.clock_differs) {
         Ok(()) => Ok(vec![Act::WriteSecret]),
         Err(_) if is_usable => Ok(Vec::new()),

@@ -5,7 +5,7 @@
 use quorate_model::effect::Unsafe;
 use quorate_model::record::{Member, Stage};
 use quorate_model::rotation::{Handshake, Rotation, RotationStage};
-use quorate_model::snapshot::{Certificates, LeafCertificate};
+use quorate_model::snapshot::{Authority, Certificates, LeafCertificate};
 use quorate_model::{Ca, Fingerprint, Instant, Leaf, MemberName, Record, Snapshot, Uid};
 
 use super::{Judged, Scene, certificates, forbid};
@@ -15,7 +15,9 @@ use crate::rotate;
 pub fn may_begin_rotation(seen: &Snapshot, record: &Record) -> Judged {
     super::clocks_agree(seen)?;
     let complete = seen.certificates.as_ref().is_some_and(|certificates| {
-        certificates.are_complete(record) && certificates.leaves.values().all(|leaf| leaf.content.is_ok())
+        let mut missing = record.leaves().filter(|leaf| !certificates.leaves.contains_key(leaf));
+        let may_be_missing = |leaf: Leaf| is_out_of_reach(certificates, record, leaf);
+        missing.all(may_be_missing) && certificates.leaves.values().all(|leaf| leaf.content.is_ok())
     });
     if complete && record.is_bootstrapped() && record.rotation.is_none() {
         Ok(())
@@ -30,7 +32,13 @@ pub fn may_sign_with_new(seen: &Snapshot, record: &Record, now: Instant) -> Judg
     let (rotation, certificates) = in_stage(seen, record, RotationStage::Trust)?;
     let trusts_both =
         |leaf: &LeafCertificate| leaf.trusted.contains(&rotation.from) && leaf.trusted.contains(&rotation.to);
-    if !all_leaves(certificates, record, rotation, trusts_both) {
+    let missing =
+        |leaf: &Leaf| !certificates.leaves.contains_key(leaf) && is_out_of_reach(certificates, record, *leaf);
+    if !record
+        .leaves()
+        .filter(|leaf| !missing(leaf))
+        .all(|leaf| is_right(certificates, record, rotation, leaf, &trusts_both))
+    {
         forbid(Unsafe::BundleNotWritten)?;
     }
     let to = certificates.authorities.get(&rotation.ca).and_then(|own| own.with(&rotation.to));
@@ -203,13 +211,26 @@ fn all_leaves(
     rotation: &Rotation,
     is_so: impl Fn(&LeafCertificate) -> bool,
 ) -> bool {
-    let is_right = |leaf: &Leaf| {
-        let content = seen.leaves.get(leaf).and_then(|secret| secret.content.as_ref().ok());
-        content.is_some_and(|content| {
-            content.trust >= record.trust && (leaf.ca() != rotation.ca || is_so(content))
-        })
-    };
-    record.leaves().all(|leaf| is_right(&leaf))
+    record.leaves().all(|leaf| is_right(seen, record, rotation, leaf, &is_so))
+}
+
+fn is_right(
+    seen: &Certificates,
+    record: &Record,
+    rotation: &Rotation,
+    leaf: Leaf,
+    is_so: impl Fn(&LeafCertificate) -> bool,
+) -> bool {
+    let content = seen.leaves.get(&leaf).and_then(|secret| secret.content.as_ref().ok());
+    content
+        .is_some_and(|content| content.trust >= record.trust && (leaf.ca() != rotation.ca || is_so(content)))
+}
+
+/// Whether nothing here can make this leaf, as the recorded authority has its key somewhere else. Whoever holds none has nothing to be told; the
+/// next authority makes it, or brings it.
+fn is_out_of_reach(seen: &Certificates, record: &Record, leaf: Leaf) -> bool {
+    let is_recorded = |own: &Authority| record.authority.as_ref() == Some(&own.fingerprint);
+    leaf.ca() == Ca::Clients && seen.keyless().is_some_and(is_recorded)
 }
 
 /// Every member that is recorded, and every other Pod: a member without one starts with what its Secrets have then, and until it does

@@ -110,9 +110,9 @@ pub fn presented(seen: &Snapshot, ca: Ca) -> Option<Fingerprint> {
 
 /// Carries out a write of a Secret; `false` if it is another write.
 pub fn write(seen: &mut Snapshot, now: Instant, write: &KubeEffect) -> bool {
+    let is_first = seen.record.authority.is_none();
     let made = |ca: Ca| {
         // Beside what signs already it is another one.
-        let is_first = seen.record.authority.is_none();
         authority(seen, &if is_first { first(ca).to_owned() } else { next(ca, seen.record.trust) }, now)
     };
     let made = [made(Ca::Clients), made(Ca::Peers)];
@@ -142,7 +142,7 @@ pub fn write(seen: &mut Snapshot, now: Instant, write: &KubeEffect) -> bool {
             let fingerprint = Fingerprint::new(next(*ca, trust));
             let made = Authority { fingerprint, validity: life(now), minted: true, keyless: false };
             let made = copied.unwrap_or(made);
-            if seen.is_first(&made.fingerprint) {
+            if is_first || seen.is_first(&made.fingerprint) {
                 seen.content = Ok(made);
             } else {
                 seen.next = Some(made);

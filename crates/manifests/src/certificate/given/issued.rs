@@ -35,19 +35,11 @@ pub(crate) fn secret_name(leaf: Leaf, at: &ClusterRef, tls: &TlsSpec) -> Option<
     }
 }
 
-/// What is in these Secrets. The authority is that of the server's certificate, and the others are of the same one.
+/// What is in these Secrets. The authority is that of the server's certificate; the others have to be of the same one before it is taken.
 pub(super) fn read(secrets: &[&Secret], at: &ClusterRef, tls: &TlsSpec) -> Option<GivenAuthority> {
     let of_server = secret_name(Leaf::Server, at, tls)?;
     let server = issued(secrets, at, tls, Leaf::Server);
     let content = server.as_ref().map(|(_, authority)| authority.clone()).map_err(Clone::clone);
-    let other = |leaf: Leaf| {
-        let (issued, authority) = issued(secrets, at, tls, leaf)?;
-        match &content {
-            Ok(common) if common.fingerprint == authority.fingerprint => Ok(issued),
-            Ok(_) => Err(format!("another authority has signed it than that of {of_server}")),
-            Err(_) => Err(format!("the authority of {of_server} is not known")),
-        }
-    };
     let named = |leaf: Leaf, why: String| {
         let name = secret_name(leaf, at, tls).filter(|name| !name.is_empty());
         name.map_or_else(
@@ -55,8 +47,11 @@ pub(super) fn read(secrets: &[&Secret], at: &ClusterRef, tls: &TlsSpec) -> Optio
             |name| format!("{}: {why}", Kind::Secret.called(&at.namespace, &name)),
         )
     };
-    let others = [Leaf::Client, Leaf::Operator];
-    let others = others.map(|leaf| (leaf, other(leaf).map_err(|why| named(leaf, why))));
+    let other = |leaf: Leaf| {
+        let issued = issued(secrets, at, tls, leaf).map(|(issued, _)| issued);
+        (leaf, issued.map_err(|why| named(leaf, why)))
+    };
+    let others = [Leaf::Client, Leaf::Operator].map(other);
     let leaves = others.into_iter().chain([(Leaf::Server, server.map(|(issued, _)| issued))]).collect();
     Some(GivenAuthority { secret: Kind::Secret.called(&at.namespace, &of_server), content, leaves })
 }
@@ -97,6 +92,9 @@ fn issued(
     let name = secret_name(leaf, at, tls).filter(|name| !name.is_empty());
     let name = name.ok_or_else(|| format!("spec.tls.providerCfg.secretsCfg.{leaf}Secret names none"))?;
     let secret = find(secrets, at, &name)?;
+    if tls.provider == TlsProvider::CertManager {
+        cert_manager::is_of_spec(secret, leaf, at, tls)?;
+    }
     let own = one(secret, CERT)?;
     let key = entry(secret, KEY).ok_or_else(|| format!("it has no {KEY}"))?;
     private_key::fits(key, &own.public_key)?;

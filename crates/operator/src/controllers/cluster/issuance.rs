@@ -42,6 +42,9 @@ impl Issuance {
         let planned = pass.planned()?;
         let cluster = planned.cluster.0.as_ref().ok()?;
         let at = &planned.snapshot.cluster;
+        if planned.snapshot.paused || planned.snapshot.newer_status.is_some() {
+            return None;
+        }
         let is_issued = |leaf| planned.view.secrets.contains_key(&cert_manager::secret_name(leaf, at));
         if !cert_manager::is_wanted(cluster) {
             memory.set_issuer_says(None);
