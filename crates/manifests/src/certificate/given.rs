@@ -19,7 +19,7 @@ use super::{CERT, Certificate, KEY, KeyPair, entry, private_key};
 use crate::kind::Kind;
 
 /// The name of the Secret that the spec names.
-pub(crate) fn name(tls: &TlsSpec) -> Option<&str> {
+pub fn name(tls: &TlsSpec) -> Option<&str> {
     tls.auto()?.ca_bundle_secret.as_deref().filter(|name| !name.is_empty())
 }
 
