@@ -151,6 +151,7 @@ fn enabled(bucket: &[u8]) -> Option<bool> {
 mod tests {
     use std::path::Path;
 
+    use quorate_rubbish::each_round;
     use tokio::io::AsyncReadExt;
 
     use super::*;
@@ -174,6 +175,24 @@ mod tests {
             scan.update(part);
         }
         scan.finish()
+    }
+
+    #[tokio::test]
+    async fn no_damage_to_a_snapshot_makes_the_scan_panic_or_hang() {
+        let snapshots = [snapshot("3.5-on").await, snapshot("3.6-many").await];
+        each_round(500, 20, |chance| {
+            let mut bytes = chance.one_of(&snapshots).clone();
+            // All of it, or one page.
+            if chance.below(2) == 0 {
+                chance.damage(&mut bytes);
+            } else {
+                let at = chance.below(bytes.len() / 4096) * 4096;
+                let mut page = bytes[at..at + 4096].to_vec();
+                chance.damage(&mut page);
+                bytes.splice(at..at + 4096, page);
+            }
+            scan(&bytes, *chance.one_of(&[512, 4096, 10_000]));
+        });
     }
 
     #[tokio::test]

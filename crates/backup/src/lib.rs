@@ -35,6 +35,8 @@ mod read;
 mod remove;
 mod restore;
 mod room;
+#[cfg(test)]
+mod rubbish;
 mod source;
 mod spool;
 mod store;

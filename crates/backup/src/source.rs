@@ -2,6 +2,8 @@
 //! serves a linearizable read, so its snapshot has all that was acknowledged before, and another member confirms what it has. Without a quorum
 //! it is the member that has applied most.
 
+mod reach;
+
 use std::cmp::Reverse;
 use std::fs;
 use std::net::SocketAddr;
@@ -12,6 +14,7 @@ use quorate_api::job::{BackupOrder, Contents, Failure, FailureKind, SourceEndpoi
 use quorate_etcd::{AlarmKind, Deadlines, Endpoint, MemberClient, MemberStatus, Read, Tls};
 use quorate_model::{ClusterId, Revision};
 
+use self::reach::{Problem, Reached};
 use crate::{Context, Result, agree};
 
 const DEADLINES: Deadlines = Deadlines { connect: Duration::from_secs(3), call: Duration::from_secs(5) };
@@ -49,13 +52,14 @@ pub(crate) struct Choice<'a> {
     revision: Revision,
 }
 
-/// Finds the members that may send their snapshots.
+/// Finds the members that may send their snapshots. Waits a while for the network where it reaches none of them.
 pub(crate) async fn choose<'a>(order: &'a BackupOrder, context: &Context) -> Result<Choice<'a>> {
     let mut problems = Vec::new();
-    let asked = join_all(order.endpoints.iter().map(|endpoint| ask(endpoint, order.tls, context))).await;
+    let ask_all = || join_all(order.endpoints.iter().map(|endpoint| ask(endpoint, order.tls, context)));
+    let asked = reach::patiently(ask_all, context.log).await;
     let mut candidates = Vec::new();
     for (endpoint, answer) in order.endpoints.iter().zip(asked) {
-        match answer.and_then(|candidate| fits(candidate, order)) {
+        match answer.map_err(Problem::into_text).and_then(|candidate| fits(candidate, order)) {
             Ok(candidate) => candidates.push(candidate),
             Err(why) => problems.push(format!("{}: {why}", endpoint.member)),
         }
@@ -122,28 +126,46 @@ async fn ask<'a>(
     endpoint: &'a SourceEndpoint,
     tls: bool,
     context: &Context,
-) -> std::result::Result<Candidate<'a>, String> {
-    let client = dial(&endpoint.url, tls, context).await?;
-    let status = client.status().await.map_err(|error| error.to_string())?;
+) -> std::result::Result<Candidate<'a>, Problem> {
+    let (address, tls) = place_of(&endpoint.url, tls, context).await?;
+    let reached = Reached::default();
+    let client = MemberClient::over(reached.transport(), &Endpoint { address, tls }, DEADLINES)
+        .map_err(|error| Problem::Other(error.to_string()))?;
+    let status = client.status().await.map_err(|error| reached.problem(error.to_string()))?;
     Ok(Candidate { member: &endpoint.member, client, status })
 }
 
-async fn dial(url: &str, tls: bool, context: &Context) -> std::result::Result<MemberClient, String> {
+/// The address behind the URL of a member, and how its TLS is done.
+async fn place_of(
+    url: &str,
+    tls: bool,
+    context: &Context,
+) -> std::result::Result<(SocketAddr, Option<Tls>), Problem> {
+    let (host, authority) = parts_of(url, tls).map_err(Problem::Other)?;
+    let server_name = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let tls = if tls { Some(credentials(server_name, context).map_err(Problem::Other)?) } else { None };
+    // A name server is asked over the network, too.
+    let address = address_of(authority).await.map_err(Problem::Unreached)?;
+    Ok((address, tls))
+}
+
+/// The host of a URL, and its host with the port.
+fn parts_of(url: &str, tls: bool) -> std::result::Result<(&str, &str), String> {
     let (scheme, authority) = url.split_once("://").ok_or_else(|| format!("{url:?} is not a URL"))?;
     if (scheme == "https") != tls {
         return Err(format!("{url} does not go with tls: {tls}"));
     }
     let authority = authority.trim_end_matches('/');
-    let host =
-        authority.rsplit_once(':').map(|(host, _)| host).ok_or_else(|| format!("{url} has no port"))?;
+    let (host, _) = authority.rsplit_once(':').ok_or_else(|| format!("{url} has no port"))?;
+    Ok((host, authority))
+}
+
+async fn address_of(authority: &str) -> std::result::Result<SocketAddr, String> {
     let found = tokio::time::timeout(DEADLINES.call, tokio::net::lookup_host(authority)).await;
     let mut found = found
         .map_err(|_| "its name does not resolve in time".to_owned())?
         .map_err(|error| error.to_string())?;
-    let address: SocketAddr = found.next().ok_or("its name has no address")?;
-    let server_name = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-    let tls = if tls { Some(credentials(server_name, context)?) } else { None };
-    MemberClient::new(&Endpoint { address, tls }, DEADLINES).map_err(|error| error.to_string())
+    found.next().ok_or_else(|| "its name has no address".to_owned())
 }
 
 fn credentials(server_name: String, context: &Context) -> std::result::Result<Tls, String> {
@@ -207,8 +229,11 @@ mod tests {
     use quorate_api::destination::Destination;
     use quorate_api::job::Origin;
     use quorate_etcd::wire::{ResponseHeader, StatusResponse};
+    use tokio::net::TcpListener;
+    use tokio_util::sync::CancellationToken;
 
     use super::*;
+    use crate::Places;
 
     #[test]
     fn o14_without_a_quorum_the_member_that_has_applied_most_comes_first() {
@@ -237,12 +262,12 @@ mod tests {
         );
     }
 
-    #[test]
-    fn corrupt_data_are_not_backed_up_also_where_etcd_does_not_know_whose_they_are() {
-        let order = |without_quorum| BackupOrder {
+    fn an_order(without_quorum: bool, urls: &[String]) -> BackupOrder {
+        let endpoint = |url: &String| SourceEndpoint { member: "demo-0".to_owned(), url: url.clone() };
+        BackupOrder {
             destination: Destination::default(),
             key: String::new(),
-            endpoints: Vec::new(),
+            endpoints: urls.iter().map(endpoint).collect(),
             tls: false,
             origin: Origin::default(),
             min_revision: None,
@@ -253,7 +278,30 @@ mod tests {
             quota_bytes: None,
             rate_limit: None,
             seconds: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_member_that_breaks_off_was_reached_and_is_not_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let breaks_off = tokio::spawn(async move {
+            loop {
+                drop(listener.accept().await);
+            }
+        });
+        let context = Context {
+            places: Places::default(),
+            stop: CancellationToken::new(),
+            log: |line| panic!("{line}"),
         };
+        let failure = choose(&an_order(false, &[url]), &context).await.unwrap_err();
+        assert_eq!(failure.kind, FailureKind::NoSource, "{failure:?}");
+        breaks_off.abort();
+    }
+
+    #[test]
+    fn corrupt_data_are_not_backed_up_also_where_etcd_does_not_know_whose_they_are() {
         let sends = |error: &str, without_quorum| {
             let header = Some(ResponseHeader { member_id: 7, ..ResponseHeader::default() });
             let errors = if error.is_empty() { Vec::new() } else { vec![error.to_owned()] };
@@ -264,7 +312,7 @@ mod tests {
                 errors,
                 ..StatusResponse::default()
             };
-            may_send(&MemberStatus::try_from(reply).unwrap(), &order(without_quorum)).is_ok()
+            may_send(&MemberStatus::try_from(reply).unwrap(), &an_order(without_quorum, &[])).is_ok()
         };
         for (error, of_a_quorum, without_quorum) in [
             ("", true, true),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-/// What connections run over: TCP, or a replacement in a test. TLS and HTTP/2 run on top of either.
+/// What connections run over: TCP, or a replacement. TLS and HTTP/2 run on top of either.
 #[derive(Clone, Default)]
 pub struct Transport(Kind);
 
@@ -35,7 +35,7 @@ impl Transport {
         Self::default()
     }
 
-    /// The connections that `dial` makes, for tests.
+    /// The connections that `dial` makes: for tests, and for who wants to know of each connection.
     pub fn instead<F>(dial: impl Fn(SocketAddr) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = io::Result<Stream>> + Send + 'static,

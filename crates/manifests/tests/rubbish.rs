@@ -1,121 +1,93 @@
-//! A status that somebody else wrote: every value may be missing, of another type, at the edge of what is possible, or twice. Whatever of it
-//! the API server would hand out is read, planned on and reported without a panic, and the pass does not take for ever.
+//! What others write: a status, the termination messages and statuses of Pods, Secrets. Every value may be missing, of another type, at the edge of
+//! what is possible, or twice. Whatever of it the API server would hand out is read, planned on and reported without a panic, and the pass does
+//! not take for ever.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{Duration, Instant};
+use std::cell::Cell;
 
 use crate::world::{World, plain};
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use quorate_api::EtcdCluster;
 use quorate_manifests::Kind;
+use quorate_rubbish::{LAST_WORDS, each_round, values};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// Statuses that are tried; many more in `cargo xtask test --full`.
-fn rounds() -> u64 {
-    if std::env::var_os("QUORATE_TEST_FULL").is_some() { 300_000 } else { 5000 }
+fn worlds() -> [World; 3] {
+    [World::running(3), hibernating(), World::new(&plain(3))]
 }
 
-const LONGEST: Duration = Duration::from_secs(5);
-
-/// A sequence of numbers (xorshift), the same in every run.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % bound.max(1) as u64).unwrap()
-    }
-
-    fn value(&mut self, others: &[Value]) -> Value {
-        match self.below(24) {
-            0 => Value::Null,
-            1 => json!(true),
-            2 => json!([]),
-            3 => json!({}),
-            4 => json!(""),
-            5 => json!("x".repeat(70_000)),
-            6 => json!("\u{0}\u{202e}\u{10ffff}"),
-            7 => json!("../../etc"),
-            8 => json!("18446744073709551615"),
-            9 => json!("ffffffffffffffff"),
-            10 => json!("-1"),
-            11 => json!("0001-01-01T00:00:00Z"),
-            12 => json!("9999-12-31T23:59:59Z"),
-            13 => json!("demo-4294967295"),
-            14 => json!("demo-18446744073709551615"),
-            15 => json!("99999.99999.99999"),
-            16 => json!(-1),
-            17 => json!(i64::MIN),
-            18 => json!(u64::MAX),
-            19 => json!(u32::MAX),
-            20 => json!(0),
-            // One of the values that are there, in a place where it does not belong.
-            _ => others[self.below(others.len())].clone(),
-        }
-    }
-}
-
-/// Every value of a tree, with the inner ones.
-fn all_of(value: &Value, into: &mut Vec<Value>) {
-    into.push(value.clone());
-    match value {
-        Value::Object(fields) => fields.values().for_each(|inner| all_of(inner, into)),
-        Value::Array(items) => items.iter().for_each(|inner| all_of(inner, into)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-}
-
-/// Changes one place of a tree.
-fn damage(value: &mut Value, chance: &mut Chance, others: &[Value]) {
-    let goes_on = chance.below(6) > 0;
-    match value {
-        Value::Object(fields) if goes_on && !fields.is_empty() => {
-            let at = chance.below(fields.len());
-            let key = fields.keys().nth(at).cloned().unwrap_or_default();
-            if chance.below(12) == 0 {
-                fields.remove(&key);
-            } else if let Some(inner) = fields.get_mut(&key) {
-                damage(inner, chance, others);
-            }
-        }
-        Value::Array(items) if goes_on && !items.is_empty() => {
-            let at = chance.below(items.len());
-            match chance.below(12) {
-                0 => drop(items.remove(at)),
-                1 => items.push(items[at].clone()),
-                _ => damage(&mut items[at], chance, others),
-            }
-        }
-        _ => *value = chance.value(others),
-    }
+fn reads<T: DeserializeOwned>(object: &Value) -> bool {
+    serde_json::from_value::<T>(object.clone()).is_ok()
 }
 
 #[test]
 fn no_status_that_can_be_read_makes_a_pass_panic_or_hang() {
-    let worlds = [World::running(3), hibernating(), World::new(&plain(3))];
-    let mut read = 0;
-    for round in 0..rounds() {
-        let chance = &mut Chance(round.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        let world = &worlds[chance.below(worlds.len())];
-        let mut cluster = world.objects[&(Kind::Cluster, "demo".to_owned())].clone();
-        let mut others = Vec::new();
-        all_of(&cluster["status"], &mut others);
-        for _ in 0..=chance.below(3) {
-            damage(&mut cluster["status"], chance, &others);
+    let worlds = worlds();
+    let (read, rounds) = (Cell::new(0), Cell::new(0));
+    each_round(5000, 60, |chance| {
+        rounds.set(rounds.get() + 1);
+        let mut damaged = chance.one_of(&worlds).clone();
+        let mut cluster = damaged.objects[&(Kind::Cluster, "demo".to_owned())].clone();
+        chance.damage_value(&mut cluster["status"], 4);
+        if reads::<EtcdCluster>(&cluster) {
+            read.set(read.get() + 1);
+            damaged.put(Kind::Cluster, cluster);
+            drop(damaged.observe());
         }
-        if serde_json::from_value::<EtcdCluster>(cluster.clone()).is_err() {
-            continue;
-        }
-        read += 1;
+    });
+    assert!(read.get() > rounds.get() / 5, "only {} statuses could be read", read.get());
+}
+
+#[test]
+fn no_last_words_and_no_status_of_a_pod_make_a_pass_panic_or_hang() {
+    let (world, last_words) = (World::running(3), values(LAST_WORDS));
+    let (read, rounds) = (Cell::new(0), Cell::new(0));
+    each_round(1000, 60, |chance| {
+        rounds.set(rounds.get() + 1);
         let mut damaged = world.clone();
-        damaged.put(Kind::Cluster, cluster.clone());
-        let begun = Instant::now();
-        let ends = catch_unwind(AssertUnwindSafe(|| drop(damaged.observe())));
-        assert!(ends.is_ok(), "round {round} panics: {:#}", cluster["status"]);
-        assert!(begun.elapsed() < LONGEST, "round {round} takes {:?}", begun.elapsed());
-    }
-    assert!(read > rounds() / 5, "only {read} statuses could be read");
+        let mut pod = damaged.objects[&(Kind::Pod, "demo-1".to_owned())].clone();
+        let mut words = chance.one_of(&last_words).clone();
+        chance.damage_value(&mut words, 2);
+        let mut message = chance.text(&words);
+        // etcd's own last words are a line of its log, beneath others.
+        if chance.below(2) == 0 {
+            message = format!("\u{1b}[0mgone\n{message}\n\n");
+        }
+        let end = json!({"terminated": {"exitCode": chance.below(3), "reason": "Error", "message": message}});
+        let place = *chance.one_of(&["state", "lastState"]);
+        for name in ["containerStatuses", "initContainerStatuses"] {
+            for status in pod["status"][name].as_array_mut().into_iter().flatten() {
+                status[place] = end.clone();
+                status["started"] = json!(false);
+            }
+        }
+        chance.damage_value(&mut pod["status"], 2);
+        if reads::<Pod>(&pod) {
+            read.set(read.get() + 1);
+            damaged.put(Kind::Pod, pod);
+            drop(damaged.observe());
+        }
+    });
+    assert!(read.get() > rounds.get() / 5, "only {} Pods could be read", read.get());
+}
+
+#[test]
+fn no_entry_of_a_secret_makes_a_pass_panic_or_hang() {
+    let world = World::running(3);
+    let is_secret = |(kind, name): &(Kind, String)| (*kind == Kind::Secret).then(|| name.clone());
+    let secrets: Vec<String> = world.objects.keys().filter_map(is_secret).collect();
+    each_round(1000, 60, |chance| {
+        let mut damaged = world.clone();
+        let object = damaged.objects[&(Kind::Secret, chance.one_of(&secrets).clone())].clone();
+        let mut secret: Secret = serde_json::from_value(object).unwrap();
+        let mut entries: Vec<_> = secret.data.iter_mut().flatten().collect();
+        let at = chance.below(entries.len());
+        if let Some((_, entry)) = entries.get_mut(at) {
+            chance.damage(&mut entry.0);
+        }
+        damaged.put(Kind::Secret, json!(secret));
+        drop(damaged.observe());
+    });
 }
 
 fn hibernating() -> World {

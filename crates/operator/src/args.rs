@@ -47,6 +47,11 @@ pub struct OperatorArgs {
     #[arg(long, env = "QUORATE_METRICS_BIND_ADDRESS", value_name = "ADDRESS", default_value = ":8080")]
     pub metrics_bind_address: Bind,
 
+    /// Serve metrics over HTTPS, and only to who sends a bearer token that the API server accepts and whose user may get the non-resource URL
+    /// /metrics. The operator needs the right to create TokenReviews and SubjectAccessReviews. The certificate is made at the start.
+    #[arg(long, env = "QUORATE_METRICS_AUTH")]
+    pub metrics_auth: bool,
+
     /// The address to serve /healthz and /readyz on, such as `:8081` or `127.0.0.1:8081`. `0` turns it off.
     #[arg(long, env = "QUORATE_HEALTH_PROBE_BIND_ADDRESS", value_name = "ADDRESS", default_value = ":8081")]
     pub health_probe_bind_address: Bind,

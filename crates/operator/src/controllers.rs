@@ -67,6 +67,7 @@ pub(crate) fn add_all(fleets: &mut Fleets, registry: &mut Registry, config: Conf
         shared.clone(),
         backups,
         clusters.roots().clone(),
+        users.clone(),
         max_backups,
     );
     let schedules = ScheduleController::new(

@@ -28,7 +28,7 @@ use crate::runtime::events::events;
 use crate::runtime::fleet::Fleets;
 use crate::runtime::lease::{Elector, Leadership, LeaseLost};
 use crate::runtime::metrics::{Leads, Metrics};
-use crate::runtime::serve::{self, ListenError};
+use crate::runtime::serve::{self, Access, Https, ListenError, SelfSigned, SelfSignedError};
 
 /// How long effects under way may take after a signal. Longer than any call.
 const GRACE: Duration = Duration::from_secs(8);
@@ -46,6 +46,8 @@ pub struct Options {
     pub defaults: Defaults,
     /// The address to serve metrics on.
     pub metrics: Option<SocketAddr>,
+    /// Whether metrics are served over HTTPS, and only to who has a token with the right to read them.
+    pub metrics_auth: bool,
     /// The address to serve health on.
     pub health: Option<SocketAddr>,
     /// Whether to compete for the lease.
@@ -84,6 +86,9 @@ pub enum RunError {
     /// An address cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// Metrics cannot be served over HTTPS.
+    #[error(transparent)]
+    MetricsTls(#[from] SelfSignedError),
     /// SIGTERM and SIGINT cannot be received.
     #[error("cannot receive signals")]
     Signals(#[source] std::io::Error),
@@ -164,6 +169,7 @@ pub(crate) async fn run_controllers(
         |namespace: &String| options.namespaces.is_empty() || options.namespaces.contains(namespace);
     let own_namespace = options.own_namespace.filter(is_worked_in);
     let own_client = client.clone();
+    let started = options.clock.now();
     let runtime = Runtime {
         client,
         leadership: leadership.clone(),
@@ -182,8 +188,14 @@ pub(crate) async fn run_controllers(
     let mut watches = fleets.take_watches();
     let served = CancellationToken::new();
     if let Some(listener) = metrics_listener {
-        let shown = serve::Metrics { own, acting, leadership: leadership.clone() };
-        beside.spawn(serve::serve(listener, serve::metrics(shown), served.clone()));
+        let access = options.metrics_auth.then(|| Access::new(own_client.clone()));
+        let shown = serve::metrics(serve::Metrics { own, acting, leadership: leadership.clone(), access });
+        if options.metrics_auth {
+            let https = Https::new(listener, SelfSigned::new(started)?);
+            beside.spawn(serve::serve(https, shown, served.clone()));
+        } else {
+            beside.spawn(serve::serve(listener, shown, served.clone()));
+        }
     }
     if let Some(listener) = health_listener {
         beside.spawn(serve::serve(listener, serve::health(fleets.listed().to_vec()), served.clone()));
@@ -252,6 +264,7 @@ impl From<OperatorArgs> for Options {
                 operator_pods: None,
             },
             metrics: address(args.metrics_bind_address),
+            metrics_auth: args.metrics_auth,
             health: address(args.health_probe_bind_address),
             leader_elect: args.leader_elect,
             namespaces: args.namespaces,

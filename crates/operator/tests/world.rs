@@ -114,6 +114,7 @@ impl World {
         let mut options = Options {
             defaults: quorate_manifests::Defaults::default(),
             metrics: None,
+            metrics_auth: false,
             health: None,
             leader_elect: false,
             namespaces: Vec::new(),

@@ -57,7 +57,7 @@ pub fn look(look: Look<'_>) -> (LatestStatus, NextLook) {
             return (status, leftover(&look, None));
         }
         // Why the last try failed stays until one succeeds: nothing else is known.
-        (status.attempt, status.failed) = (status.attempt + 1, None);
+        (status.attempt, status.failed) = (status.attempt.saturating_add(1), None);
     }
     let name = find_name(look.uid, status.attempt);
     let left = leftover(&look, Some(&name));

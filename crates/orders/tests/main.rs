@@ -5,4 +5,5 @@ mod found;
 mod gate;
 mod mutants;
 mod random;
+mod rubbish;
 mod world;

@@ -51,8 +51,9 @@ metadata:
 ";
 
 /// Values with which the chart is checked, besides its defaults.
-const VARIANTS: [&[&str]; 4] = [
-    &["namespaces={one,two}"],
+const VARIANTS: [&[&str]; 5] = [
+    &["namespaces={one,two}", "metrics.auth=true"],
+    &["metrics.auth=true", "metrics.serviceMonitor.enabled=true"],
     &[
         "networkPolicy.enabled=true",
         "metrics.serviceMonitor.enabled=true",

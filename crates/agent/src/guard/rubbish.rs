@@ -1,80 +1,21 @@
-//! What readers of a volume and of restored snapshots may meet: files that begin as etcd writes them, and are changed in places. The changes
-//! are the same in every run, so a round that fails fails again.
-//!
-//! A reader may refuse such a file, or read what is there. It must not panic, not read for ever, and not ask for memory by a number of the file.
+//! What readers of a volume and of restored snapshots may meet: files that begin as etcd writes them, and are changed in places
+//! ([`quorate_rubbish`]).
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
+
+use quorate_rubbish::{Chance, LONGEST};
 
 use super::{bolt, wal};
-
-/// Rounds in each test; many more in `cargo xtask test --full`.
-fn rounds() -> u64 {
-    if std::env::var_os("QUORATE_TEST_FULL").is_some() { 30_000 } else { 1000 }
-}
-
-/// No round may take longer. Each is done in less than a millisecond.
-const LONGEST: Duration = Duration::from_secs(5);
-
-/// Numbers that readers trip over.
-const EDGES: [u64; 12] =
-    [0, 1, 7, 8, 0x7f, 0xff, 0xffff, 0x7fff_ffff, 0xffff_ffff, 1 << 55, i64::MAX as u64, u64::MAX];
-
-/// A sequence of numbers (xorshift).
-struct Chance(u64);
-
-impl Chance {
-    fn of(round: u64) -> Self {
-        Self(round.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % bound.max(1) as u64).unwrap()
-    }
-
-    /// Changes some places.
-    fn damage(&mut self, bytes: &mut Vec<u8>) {
-        for _ in 0..=self.below(4) {
-            let at = self.below(bytes.len());
-            match self.below(6) {
-                0 => bytes[at] ^= 1 << self.below(8),
-                1 => bytes[at] = self.next().to_le_bytes()[0],
-                2 => bytes.truncate(at.max(1)),
-                3 => {
-                    let (from, length) = (self.below(bytes.len()), self.below(64));
-                    let part: Vec<u8> = bytes.iter().skip(from).take(length).copied().collect();
-                    bytes.splice(at..at, part);
-                }
-                _ => {
-                    let (edge, width) =
-                        (EDGES[self.below(EDGES.len())].to_le_bytes(), [1, 2, 4, 8][self.below(4)]);
-                    for (byte, edge) in bytes[at..].iter_mut().zip(&edge[..width]) {
-                        *byte = *edge;
-                    }
-                }
-            }
-        }
-    }
-}
 
 /// Calls `read` with a file of each round.
 fn each_round(seed: &dyn Fn(&mut Chance) -> Vec<u8>, read: &dyn Fn(&Path)) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
-    for round in 0..rounds() {
-        std::fs::write(&path, seed(&mut Chance::of(round))).unwrap();
-        let begun = Instant::now();
-        let ends = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| read(&path)));
-        assert!(ends.is_ok(), "round {round} panics");
-        assert!(begun.elapsed() < LONGEST, "round {round} takes {:?}", begun.elapsed());
-    }
+    quorate_rubbish::each_round(1000, 30, |chance| {
+        std::fs::write(&path, seed(chance)).unwrap();
+        read(&path);
+    });
 }
 
 fn read_log(path: &Path) {

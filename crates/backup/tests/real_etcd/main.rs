@@ -16,6 +16,7 @@ use quorate_etcd::testkit::{MINORS, eventually};
 use quorate_model::{Minor, Revision};
 use s3::{Fault, Server, write_credentials};
 use sha2::{Digest, Sha256};
+use tokio::sync::Notify;
 
 const MINOR: Minor = Minor(3, 6);
 
@@ -174,6 +175,27 @@ async fn without_a_quorum_only_an_order_that_says_so_gets_a_snapshot() {
     assert!(manifest.without_quorum);
     let verified = verify(&verify_order(&in_pvc(), &manifest), &bed.programs(), &bed.context).await.unwrap();
     assert_eq!(verified.keys, 1);
+}
+
+#[tokio::test]
+async fn a_job_that_began_before_its_network_waits_until_a_member_is_reached() {
+    static ASKS_AGAIN: Notify = Notify::const_new();
+    let mut bed = Bed::new(MINOR, 1).await;
+    bed.cluster.members[0].kill();
+    let order = bed.order(&in_pvc());
+    let mut context = bed.context.clone();
+    context.log = |line| {
+        if line.contains("asking again") {
+            ASKS_AGAIN.notify_one();
+        }
+    };
+    let comes_late = async {
+        ASKS_AGAIN.notified().await;
+        bed.cluster.members[0].start();
+        Ok(())
+    };
+    let taken = tokio::try_join!(back_up(&order, &context), comes_late);
+    assert_eq!(taken.map(|(manifest, ())| manifest.key), Ok(order.key));
 }
 
 #[tokio::test]

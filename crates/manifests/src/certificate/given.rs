@@ -26,7 +26,7 @@ use crate::connection;
 use crate::kind::Kind;
 
 /// The name of the Secret that the spec names.
-fn name(tls: &TlsSpec) -> Option<&str> {
+pub fn name(tls: &TlsSpec) -> Option<&str> {
     match tls.provider {
         TlsProvider::Auto => tls.auto()?.ca_bundle_secret.as_deref().filter(|name| !name.is_empty()),
         TlsProvider::Secrets | TlsProvider::CertManager | TlsProvider::Disabled => None,

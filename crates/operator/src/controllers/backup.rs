@@ -19,6 +19,7 @@ use quorate_manifests::Defaults;
 use quorate_orders::backup::Bound;
 use quorate_reconcile::ReadCluster;
 
+use super::user::ReadUser;
 use crate::runtime::controller::{Controller, Runtime};
 use crate::runtime::watch::{Index, NamespacedName, Watches, itself};
 #[cfg(test)]
@@ -41,6 +42,7 @@ pub(crate) struct BackupController {
     jobs: Index<Job>,
     pods: Index<Pod>,
     clusters: Index<ReadCluster>,
+    users: Index<ReadUser>,
     /// The orders to restore in place, by the EtcdBackup that they name.
     restores: Index<ReadRestore>,
     bound: Arc<Mutex<Bound>>,
@@ -48,14 +50,15 @@ pub(crate) struct BackupController {
 }
 
 impl BackupController {
-    /// The controller, its metrics registered. `backups` is the cache that it fills, `clusters` that of EtcdClusters, which their own
-    /// controller fills; `most` backups may run at a time over all clusters, any number if it is 0.
+    /// The controller, its metrics registered. `backups` is the cache that it fills, `clusters` and `users` those of EtcdClusters and
+    /// EtcdUsers, which their own controllers fill; `most` backups may run at a time over all clusters, any number if it is 0.
     pub(crate) fn new(
         runtime: &Runtime,
         registry: &mut Registry,
         defaults: Arc<Defaults>,
         backups: Index<ReadBackup>,
         clusters: Index<ReadCluster>,
+        users: Index<ReadUser>,
         most: usize,
     ) -> Self {
         let (jobs, pods) = (Index::default(), Index::default());
@@ -63,7 +66,8 @@ impl BackupController {
         registry.register_collector(Box::new(Counts(backups.clone())));
         let bound = Arc::new(Mutex::new(Bound::new(most)));
         let durations = Durations::new(registry);
-        Self { runtime: runtime.clone(), defaults, backups, jobs, pods, clusters, restores, bound, durations }
+        let runtime = runtime.clone();
+        Self { runtime, defaults, backups, jobs, pods, clusters, users, restores, bound, durations }
     }
 
     /// The bound on backups over all clusters. It is held for no await.

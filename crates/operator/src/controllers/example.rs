@@ -98,6 +98,7 @@ pub(super) fn options() -> Options {
     Options {
         defaults,
         metrics: None,
+        metrics_auth: false,
         health: None,
         leader_elect: false,
         namespaces: Vec::new(),

@@ -1,4 +1,7 @@
-//! What the operator serves over HTTP: metrics, liveness and readiness.
+//! What the operator serves over HTTP: metrics, liveness and readiness. Metrics over HTTPS where a token is asked for (`access`, `https`).
+
+mod access;
+mod https;
 
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -8,12 +11,18 @@ use axum::Router;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::serve::Listener;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::runtime::lease::Leadership;
+pub use access::Access;
+pub use https::{Https, SelfSigned, SelfSignedError};
+
+/// Where metrics are.
+const METRICS_PATH: &str = "/metrics";
 
 /// A port that could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -48,12 +57,22 @@ pub struct Metrics {
     pub acting: Registry,
     /// Whether it is the one.
     pub leadership: Leadership,
+    /// Who may read them; everybody if it is absent.
+    pub access: Option<Access>,
 }
 
 /// `/metrics`: OpenMetrics for who asks for it, else the older format of Prometheus.
 pub fn metrics(metrics: Metrics) -> Router {
     let metrics = Arc::new(metrics);
-    Router::new().route("/metrics", get(async move |headers: HeaderMap| encoded(&metrics, &headers)))
+    let answer = async move |headers: HeaderMap| {
+        if let Some(access) = &metrics.access
+            && let Err(refused) = access.admits(&headers).await
+        {
+            return refused.into_response();
+        }
+        encoded(&metrics, &headers)
+    };
+    Router::new().route(METRICS_PATH, get(answer))
 }
 
 /// `/healthz`: the process answers. `/readyz`: every watch has listed its objects.
@@ -69,7 +88,11 @@ pub fn health(ready: Vec<CancellationToken>) -> Router {
 }
 
 /// Serves until `stop`.
-pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
+pub async fn serve<L>(listener: L, router: Router, stop: CancellationToken)
+where
+    L: Listener,
+    L::Addr: std::fmt::Debug,
+{
     if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await {
         tracing::error!(%error, "serving ended");
     }
@@ -140,7 +163,7 @@ mod tests {
         requests.get_or_create(&vec![("verb", "get")]).inc();
         own.register("api_requests", "Requests", requests);
         acting.register("cluster_members", "Members", ConstGauge::<i64>::new(3));
-        metrics(Metrics { own, acting, leadership })
+        metrics(Metrics { own, acting, leadership, access: None })
     }
 
     async fn asked(router: Router, accept: Option<&str>) -> (String, String) {

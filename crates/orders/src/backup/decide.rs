@@ -340,7 +340,7 @@ fn begin(seen: Seen<'_>, mut status: EtcdBackupStatus) -> Decision {
 
 /// Another attempt begins.
 pub(super) fn start(seen: Seen<'_>, status: &mut EtcdBackupStatus) {
-    status.attempts += 1;
+    status.attempts = status.attempts.saturating_add(1);
     status.next_attempt = None;
     status.started.get_or_insert_with(|| Time(timestamp(seen.now)));
 }
@@ -390,7 +390,7 @@ fn attempt(seen: Seen<'_>, status: EtcdBackupStatus) -> Decision {
                 status.too_slow_since = Some(Time(timestamp(seen.now)));
             }
             if failure.wrote == Some(false) && has_one_pod(job) {
-                status.attempts_without_write += 1;
+                status.attempts_without_write = status.attempts_without_write.saturating_add(1);
             }
             if failure.kind.may_pass() { try_again(seen, status, &why) } else { failed(seen, status, why) }
         }

@@ -176,7 +176,7 @@ fn removal_delay(failed: u32) -> i64 {
 
 /// The next removal.
 fn next(seen: Seen<'_>, mut status: EtcdBackupStatus) -> Decision {
-    status.removals += 1;
+    status.removals = status.removals.saturating_add(1);
     status.next_attempt = None;
     let uid = seen.backup.metadata.uid.as_deref().unwrap_or_default();
     let text = format!("Job {} removes its object", remove_name(uid, status.removals));

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use quorate_api::job::{Answer, Failure, FailureKind, Manifest};
 use quorate_api::status::{LossCause, SuspectedLoss};
-use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore};
+use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore, EtcdUser};
 use quorate_model::Instant;
 use serde_json::{Value, json};
 
@@ -60,6 +60,14 @@ fn cluster(quorum: bool, spec: Value) -> EtcdCluster {
     });
     json_merge(&mut object["spec"], spec);
     serde_json::from_value(object).unwrap()
+}
+
+fn user(name: &str, cluster: &str) -> EtcdUser {
+    serde_json::from_value(json!({
+        "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdUser",
+        "metadata": {"name": name, "namespace": "default"}, "spec": {"cluster": cluster},
+    }))
+    .unwrap()
 }
 
 fn job(name: &str) -> Job {
@@ -216,7 +224,12 @@ fn a_cluster_bounds_its_backups_also_where_they_name_its_members_as_endpoints() 
         let endpoints = json!({"urls": urls, "tlsSecret": {"name": secret}});
         backup(json!({"source": {"endpoints": endpoints}}), json!({}), Value::Null)
     };
-    let narrow = cluster(true, json!({"backup": {"allowedStores": [{"url": "s3://bucket/etcd"}]}}));
+    let given = json!({"provider": "auto", "providerCfg": {"autoCfg": {"caBundleSecret": "given"}}});
+    let narrow = json!({"backup": {"allowedStores": [{"url": "s3://bucket/etcd"}]}, "tls": given});
+    let narrow = cluster(true, narrow);
+    let mut elsewhere = user("elsewhere", "demo");
+    elsewhere.metadata.namespace = Some("other".to_owned());
+    let users = [user("billing", "demo"), user("shop", "shop"), elsewhere];
     let outside = "https://etcd.example.com:2379";
     let table = [
         (outside, "own", false),
@@ -226,6 +239,11 @@ fn a_cluster_bounds_its_backups_also_where_they_name_its_members_as_endpoints() 
         (outside, "demo-server-tls", true),
         (outside, "demo-peer-tls", true),
         (outside, "demo-connection", true),
+        (outside, "billing-etcd", true),
+        (outside, "billing", false),
+        (outside, "shop-etcd", false),
+        (outside, "elsewhere-etcd", false),
+        (outside, "given", true),
         ("https://demo-0.demo.default.svc:2379", "own", true),
         ("https://demo-0.demo.default.svc.cluster.local:2379", "own", true),
         ("https://demo-0.demo:2379", "own", true),
@@ -233,9 +251,9 @@ fn a_cluster_bounds_its_backups_also_where_they_name_its_members_as_endpoints() 
     ];
     for (url, secret, desired) in table {
         let backup = of(&[outside, url], secret);
-        let refusing = reach::refusing(&backup, [&narrow]);
+        let refusing = reach::refusing(&backup, [&narrow], &users);
         assert_eq!(refusing.is_some(), desired, "{url} {secret}");
-        assert!(reach::refusing(&backup, [&cluster(true, json!({}))]).is_none(), "it bounds nothing");
+        assert!(reach::refusing(&backup, [&cluster(true, json!({}))], &users).is_none(), "it bounds nothing");
         let seen = Seen { refusing, ..Seen::only(&backup, NOW) };
         let reason = holds(&decide(seen)).1;
         assert_eq!(reason, if desired { "DestinationNotAllowed" } else { "BackupRunning" }, "{url} {secret}");

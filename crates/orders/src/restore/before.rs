@@ -24,7 +24,8 @@ pub(crate) fn decide(
 ) -> (NextAct, Explanation) {
     let before = status.backup_before.take().filter(|taken| counts(seen, taken));
     let number = status_number(seen);
-    let mut taken = before.unwrap_or_else(|| ordered(seen, number + 1, has_no_quorum(seen, cluster)));
+    let mut taken =
+        before.unwrap_or_else(|| ordered(seen, number.saturating_add(1), has_no_quorum(seen, cluster)));
     let (then, why) = go_on(seen, cluster, &mut taken);
     status.backup_before = Some(taken);
     (then, why)
@@ -89,7 +90,7 @@ fn go_on(seen: &Seen<'_>, cluster: &EtcdCluster, taken: &mut TakenBefore) -> (Ne
     };
     if is_stuck && !taken.without_quorum && has_no_quorum(seen, cluster) {
         // The quorum was lost since. The other one goes on waiting, and is never completed from the new data.
-        *taken = ordered(seen, taken.number + 1, true);
+        *taken = ordered(seen, taken.number.saturating_add(1), true);
         let why = first(
             seen,
             &format!("no quorum answers, so EtcdBackup {} is taken of what one member has", taken.name),

@@ -61,13 +61,13 @@ pub(crate) fn decide(
         return (leftover(seen, None), None);
     }
     // The Job of the last reading may still be seen, with its answer.
-    let next = last_attempt(status) + 1;
+    let next = last_attempt(status).saturating_add(1);
     status.snapshot = None;
     let under_way = status.reading.take().filter(|reading| reading.sha256 == source.sha256);
     let mut reading = under_way.unwrap_or_else(|| begun(&source, next));
     if reading.failed.as_ref().is_some_and(|failed| is_over(failed, seen.now)) {
         // Why the last try failed stays until one succeeds: nothing else is known.
-        (reading.attempt, reading.failed) = (reading.attempt + 1, None);
+        (reading.attempt, reading.failed) = (reading.attempt.saturating_add(1), None);
     }
     let name = read_name(seen.uid(), reading.attempt);
     let left = leftover(seen, Some(&name));
@@ -104,7 +104,7 @@ pub(crate) fn decide(
 /// What was read does not count while something else comes first: until it is read again the EtcdCluster does not take the order up. A
 /// reading that is under way goes on.
 pub(crate) fn hold(seen: &Seen<'_>, status: &mut EtcdRestoreStatus) -> NextAct {
-    let next = last_attempt(status) + 1;
+    let next = last_attempt(status).saturating_add(1);
     if let Some(read) = status.snapshot.take() {
         status.reading = Some(Reading { sha256: read.sha256, attempt: next, ..Reading::default() });
     }

@@ -76,7 +76,7 @@ pub(crate) fn decide(
     let generation = seen.schedule.metadata.generation.unwrap_or_default();
     if catalog.generation != generation {
         // Another place, perhaps: what was reached says nothing of it.
-        *catalog = begun(&catalog.word, catalog.attempt + 1, generation);
+        *catalog = begun(&catalog.word, catalog.attempt.saturating_add(1), generation);
     }
     let Some(order) = order(seen.schedule, catalog.reached.as_ref()) else {
         let text = "spec.backupTemplate.spec.source is no EtcdCluster: what a store has of other etcds cannot be told apart. Name what is needed \
@@ -93,7 +93,7 @@ pub(crate) fn decide(
     }
     if catalog.failed.take().is_some() {
         // Why it failed stays until a try succeeds: nothing else is known.
-        catalog.attempt += 1;
+        catalog.attempt = catalog.attempt.saturating_add(1);
     }
     go_on(seen, catalog, order, events)
 }
@@ -108,7 +108,7 @@ fn take_up(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, events: &mut V
         events.push((true, Explanation::new(Reason::CatalogEnded, text)));
         return;
     }
-    let attempt = status.catalog.as_ref().map_or(0, |catalog| catalog.attempt) + 1;
+    let attempt = status.catalog.as_ref().map_or(0, |catalog| catalog.attempt).saturating_add(1);
     status.catalog = Some(begun(word, attempt, seen.schedule.metadata.generation.unwrap_or_default()));
     status.catalog_words.push(word.clone());
     let old = status.catalog_words.len().saturating_sub(REMEMBERED);
@@ -210,7 +210,7 @@ fn page(
         }
         Some(next) => {
             catalog.reached = Some(next);
-            catalog.attempt += 1;
+            catalog.attempt = catalog.attempt.saturating_add(1);
             catalog.message = format!("{so_far}{left_out}. The next page follows");
         }
         None => end(seen, catalog, false, &format!("{so_far}{left_out}"), events),

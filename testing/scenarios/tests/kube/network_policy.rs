@@ -41,6 +41,12 @@ async fn where_policies_are_carried_out_strangers_are_kept_out_and_whoever_keeps
     };
     is_enforced().await?;
 
+    // A Job begins before the network knows its address, and asks the members again until it does.
+    let destination = world.claim_for_backups("backups").await?;
+    world.back_up("early", "demo", &destination).await?;
+    let backup = world.is_backed_up("early").await?;
+    ensure!(backup["attempts"] == 1, "its first Job did not wait: {backup}");
+
     // Here the operator opens connections to the port of peers, and each member is started twice.
     let began = Instant::now();
     let order = json!({"metadata": {"annotations": {"operator.etcd.io/rotate-ca": "peers"}}});

@@ -121,7 +121,7 @@ impl BackupWorker {
     }
 
     async fn decision(&mut self, backup: &EtcdBackup, now: Instant) -> Decision {
-        let BackupController { backups, clusters, .. } = &self.controller;
+        let BackupController { backups, clusters, users, .. } = &self.controller;
         let (jobs, pods) = (self.jobs(backup), self.pods());
         let jobs = outcomes(&self.controller.runtime, &mut self.words, &jobs, &pods, now).await;
         let running_pods = pods.iter().filter(|pod| runs(pod) && is_of(pod, backup)).count();
@@ -150,7 +150,9 @@ impl BackupWorker {
         let concerns_any = backup.spec.source.endpoints.is_some() || backup.spec.destination.pvc.is_some();
         let all: Vec<_> = if concerns_any { clusters.all() } else { Vec::new() };
         let all = || all.iter().filter_map(|cluster| cluster.0.as_ref().ok());
-        let refusing = orders::refusing(backup, all());
+        let users = users.in_namespace(&self.root.namespace);
+        let users = users.iter().filter_map(|user| user.0.as_ref().ok());
+        let refusing = orders::refusing(backup, all(), users);
         let owner_of_claim = orders::owner_of_claim(backup, all());
         let seen = Seen {
             backup,

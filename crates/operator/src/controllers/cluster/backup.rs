@@ -21,10 +21,13 @@ pub(super) fn health(shared: &Shared, cluster: &ClusterRef, now: Instant) -> Opt
     schedule::health(&cluster.name, schedules.iter().filter_map(|schedule| schedule.0.as_ref().ok()), now)
 }
 
-/// The EtcdBackups that read a snapshot of a member, from the cache of their own controller.
+/// The EtcdBackups that read a snapshot of a member, from the caches of their own controllers.
 pub(super) fn running(shared: &Shared, cluster: &ClusterRef, now: Instant) -> BTreeSet<String> {
     let backups = shared.backups.in_namespace(&cluster.namespace);
-    quorate_orders::backup::running(cluster, backups.iter().filter_map(|backup| backup.0.as_ref().ok()), now)
+    let users = shared.users.in_namespace(&cluster.namespace);
+    let backups = backups.iter().filter_map(|backup| backup.0.as_ref().ok());
+    let users: Vec<_> = users.iter().filter_map(|user| user.0.as_ref().ok()).collect();
+    quorate_orders::backup::running(cluster, backups, &users, now)
 }
 
 /// Creates the EtcdBackup that comes before an upgrade or the end of a cluster.

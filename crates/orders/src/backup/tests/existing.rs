@@ -82,7 +82,7 @@ fn o02_what_stands_for_an_object_of_before_holds_up_no_backup_and_no_defragmenta
     let mut own = backup(json!({}), json!({"name": "own", "uid": "u2"}), Value::Null);
     own.metadata.creation_timestamp = serde_json::from_value(json!(at(0))).unwrap();
     assert!(blocker(&own, [&runs].into_iter(), NOW).is_none());
-    assert!(running(&ClusterRef::new("default", "demo"), [&runs], NOW).is_empty());
+    assert!(running(&ClusterRef::new("default", "demo"), [&runs], &[], NOW).is_empty());
     let given = |finalizer: bool| {
         let mut one = existing(Value::Null);
         one.metadata.finalizers = finalizer.then(|| vec!["operator.etcd.io/backup-cleanup".to_owned()]);

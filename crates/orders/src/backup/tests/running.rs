@@ -12,7 +12,8 @@ fn demo() -> ClusterRef {
 }
 
 fn counts(backup: &EtcdBackup) -> bool {
-    running(&demo(), [backup], NOW) == BTreeSet::from(["b".to_owned()])
+    running(&demo(), [backup], &[&user("billing", "demo"), &user("other", "other")], NOW)
+        == BTreeSet::from(["b".to_owned()])
 }
 
 #[test]
@@ -23,6 +24,12 @@ fn o08_what_reads_a_snapshot_of_a_cluster_is_what_runs_and_names_it_or_its_endpo
     assert!(counts(&endpoints("https://demo-client.default.svc:2379")));
     assert!(counts(&endpoints("https://demo-1.demo.default.svc:2379")));
     assert!(!counts(&endpoints("https://other-client.default.svc:2379")));
+    let with = |secret: &str| {
+        let endpoints = json!({"urls": ["https://etcd.example.com:2379"], "tlsSecret": {"name": secret}});
+        of(json!({"source": {"endpoints": endpoints}}))
+    };
+    assert!(counts(&with("billing-etcd")));
+    assert!(!counts(&with("other-etcd")));
     assert!(!counts(&of(json!({"source": {"cluster": "other"}}))));
     let elsewhere = backup(json!({}), json!({"namespace": "other"}), running_now());
     assert!(!counts(&elsewhere));

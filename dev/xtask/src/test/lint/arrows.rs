@@ -8,7 +8,7 @@ use super::metadata::{Package, packages};
 use crate::{cargo, children};
 
 /// The map of ARCHITECTURE.md. A crate that is missing here is a fault.
-const ARROWS: [(&str, &[&str]); 20] = [
+const ARROWS: [(&str, &[&str]); 21] = [
     ("quorate-model", &[]),
     ("quorate-planner", &["quorate-model"]),
     ("quorate-api", &[]),
@@ -32,6 +32,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("quorate-agent", &["quorate-api", "quorate-backup", "quorate-etcd", "quorate-model"]),
     ("quorate-apistore", &[]),
     ("quorate-pki", &[]),
+    ("quorate-rubbish", &[]),
     ("quorate-localkube", &["quorate-apistore"]),
     ("quorate-playground", &["quorate-apistore", "quorate-localkube", "quorate-api"]),
     (
@@ -57,11 +58,12 @@ const ARROWS: [(&str, &[&str]); 20] = [
 const PURE: [&str; 2] = ["quorate-model", "quorate-planner"];
 
 /// Crates that only run on a developer's machine.
-const LAPTOP: [&str; 6] = [
+const LAPTOP: [&str; 7] = [
     "quorate-playground",
     "quorate-localkube",
     "quorate-apistore",
     "quorate-pki",
+    "quorate-rubbish",
     "quorate-sim",
     "quorate-scenarios",
 ];
