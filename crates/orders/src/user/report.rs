@@ -11,7 +11,7 @@ use quorate_manifests::user::{NoSigner, Presence, secret_name};
 
 use super::decide::{Act, AuthState, Decision, Seen, explain, missing_roles, role_name};
 use super::gate::Unsafe;
-use super::permissions::Permissions;
+use super::permissions::{Permissions, below};
 use crate::ready::{Verdict, sum_up};
 
 /// A hash of what a role allows, to compare.
@@ -205,6 +205,11 @@ pub(super) fn of_live(
 
 fn not_allowed(seen: &Seen<'_>, refused: &[String]) -> Explanation {
     let allowed = seen.allowed.unwrap_or_default();
+    let describe = |bound: &String| match below(bound) {
+        None => bound.clone(),
+        Some(below) => format!("{bound} (that key, and prefix {below})"),
+    };
+    let allowed: Vec<String> = allowed.iter().map(describe).collect();
     let allowed = if allowed.is_empty() { "nothing".to_owned() } else { allowed.join(", ") };
     let text = format!(
         "spec.auth.allowedPrefixes of EtcdCluster {} has {allowed}, and this EtcdUser asks for {}: that is not given, and was taken away \

@@ -522,13 +522,14 @@ fn a_prefix_ends_where_no_key_begins_with_it_any_more() {
 
 #[test]
 fn a_range_is_within_a_prefix_if_every_key_of_it_is() {
-    let allowed = ["/a/".to_owned(), "/b".to_owned()];
+    let allowed = ["/a/".to_owned(), "/b-".to_owned()];
     let range = |key: &[u8], end: &[u8]| Range { key: key.to_vec(), end: end.to_vec() };
     let within = [
         Range::prefix(b"/a/"),
         Range::prefix(b"/a/x/"),
         Range::key("/a/x"),
-        Range::key("/b"),
+        Range::key("/b-"),
+        Range::prefix(b"/b-1"),
         range(b"/a/x", b"/a/y"),
     ];
     let beyond = [
@@ -548,6 +549,41 @@ fn a_range_is_within_a_prefix_if_every_key_of_it_is() {
         assert!(!range.is_within(&allowed), "{}", range.describe());
         assert!(range.is_within(&[String::new()]) && !range.is_within(&[]), "{}", range.describe());
     }
+}
+
+#[test]
+fn a_bound_that_ends_within_a_word_admits_what_is_below_it_and_no_neighbour() {
+    let allowed = ["/tenant1".to_owned(), "/é".to_owned()];
+    let within = [
+        Range::key("/tenant1"),
+        Range::key("/tenant1/a"),
+        Range::prefix(b"/tenant1/"),
+        Range::prefix("/é/".as_bytes()),
+    ];
+    let beyond = [
+        Range::key("/tenant10"),
+        Range::key("/tenant1-b"),
+        Range::prefix(b"/tenant1"),
+        Range::prefix(b"/tenant10/"),
+        Range { key: b"/tenant1".to_vec(), end: b"/tenant10".to_vec() },
+        Range::prefix("/éa".as_bytes()),
+    ];
+    for range in within {
+        assert!(range.is_within(&allowed), "{}", range.describe());
+    }
+    for range in beyond {
+        assert!(!range.is_within(&allowed), "{}", range.describe());
+    }
+
+    let mut world = World::settled();
+    world.edit(|user| user["spec"]["permissions"] = json!([{"prefix": "/tenant1", "access": "ReadWrite"}]));
+    world.allowed = Some(vec!["/tenant1".to_owned()]);
+    world.settle();
+    assert_reason(&world, Reason::PermissionNotAllowed, "True", "/tenant1 (that key, and prefix /tenant1/)");
+    assert!(world.roles[OWN_ROLE].is_empty());
+    world.edit(|user| user["spec"]["permissions"] = json!([{"prefix": "/tenant1/", "access": "ReadWrite"}]));
+    world.settle();
+    assert_eq!(world.roles[OWN_ROLE], [(Range::prefix(b"/tenant1/"), ReadWrite)].into());
 }
 
 #[test]

@@ -21,7 +21,7 @@ async fn each_user_reads_and_writes_its_own_prefix_and_nothing_else_until_it_is_
         // Nobody is kept from anything yet, and status says so.
         is(&world, name, "True", "AuthDisabled").await?;
     }
-    let auth = json!({ "enabled": true, "allowedPrefixes": ["/billing/", "/shop/", "/ka"] });
+    let auth = json!({ "enabled": true, "allowedPrefixes": ["/billing/", "/shop/", "/ka/"] });
     world.patch("demo", json!({ "spec": { "auth": auth } })).await?;
     world.wait_for_condition("demo", "AuthReady", "True").await?;
     let root = client(&world, &entries(&world, "demo-operator-tls").await?).await?;
@@ -95,14 +95,14 @@ async fn each_user_reads_and_writes_its_own_prefix_and_nothing_else_until_it_is_
     .await?;
     is_denied(connect(&world, "greedy").await?.get("/billing/a", Read::Linearizable).await.map(drop))?;
     let narrower =
-        json!({ "spec": { "auth": { "allowedPrefixes": ["/billing/", "/shop/b", "/shop/c", "/ka"] } } });
+        json!({ "spec": { "auth": { "allowedPrefixes": ["/billing/", "/shop/b", "/shop/c", "/ka/"] } } });
     world.patch("demo", narrower).await?;
     is(&world, "shop", "False", "PermissionNotAllowed").await?;
     until("shop is refused", async || {
         Ok(is_denied(shop.put("/shop/a", "x").await.map(drop)).map_err(|error| error.to_string()))
     })
     .await?;
-    let wider = json!({ "spec": { "auth": { "allowedPrefixes": ["/billing/", "/shop/", "/ka"] } } });
+    let wider = json!({ "spec": { "auth": { "allowedPrefixes": ["/billing/", "/shop/", "/ka/"] } } });
     world.patch("demo", wider).await?;
     is(&world, "shop", "True", "UserReady").await?;
 
