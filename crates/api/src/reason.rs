@@ -233,6 +233,8 @@ reasons! {
     ClientsAreRoot: EtcdCluster;
     /// `spec.auth.enabled` is not true, and etcd's auth stays on until the annotation with the cluster ID lets it be switched off.
     AuthStaysOn: EtcdCluster;
+    /// etcd's auth is on, and neither the spec has it nor did the operator enable it.
+    NotOurs: EtcdCluster;
     /// `tls.provider` is `disabled`.
     TlsDisabled: EtcdCluster, EtcdUser;
     /// The API server refuses a write of the operator.

@@ -365,7 +365,9 @@ impl Observing {
 
     fn read_list(&mut self, observed: Observed, at: MemberName, now: Instant) {
         let known = observed.snapshot.etcd.auth.as_ref();
-        let auth = observed.snapshot.asks_for_auth(known, now).then(|| Task::Auth { at: at.clone() });
+        let is_ours = observed.snapshot.record.has_credential();
+        let asks = observed.snapshot.asks_for_auth(known, now);
+        let auth = asks.then(|| Task::Auth { at: at.clone(), is_ours });
         let tasks = auth.into_iter().chain([Task::MemberList { at }]).collect();
         self.begin(Phase::MemberList(observed), tasks);
     }

@@ -41,13 +41,9 @@ pub(super) async fn ask(
         match state(&client, user).await {
             Ok(Some(state)) => return (Etcd::Answered(state), Some(client)),
             Ok(None) => failed = format!("{name} follows no leader"),
-            Err(CallError::Refused(
-                Refusal::PermissionDenied
-                | Refusal::Unauthenticated
-                | Refusal::NoUser
-                | Refusal::UserNotFound,
-                why,
-            )) => return (Etcd::Refused(format!("{name}: {why}")), None),
+            Err(CallError::Refused(refusal, why)) if refusal.is_about_caller() => {
+                return (Etcd::Refused(format!("{name}: {why}")), None);
+            }
             Err(error) => failed = format!("{name}: {error}"),
         }
     }
