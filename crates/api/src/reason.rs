@@ -378,8 +378,6 @@ reasons! {
     UserPending: EtcdUser;
     /// The user is as the spec asks for, but etcd's auth is disabled: whoever is let in may read and write everything.
     AuthDisabled: EtcdUser;
-    /// etcd has a user of this name that this EtcdUser did not make.
-    NameTaken: EtcdUser;
     /// `spec.auth.allowedPrefixes` of the EtcdCluster does not allow what the EtcdUser asks for.
     PermissionNotAllowed: EtcdUser;
     /// etcd has no role that `spec.roles` of the EtcdUser names.

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use kube_core::ResourceExt as _;
 use quorate_api::cluster::TlsProvider;
 use quorate_api::status::BindingStatus;
-use quorate_api::user::{EtcdUserStatus, ROLE_PREFIX, UserAccess};
+use quorate_api::user::{EtcdUserStatus, UserAccess};
 use quorate_api::{ConditionType, EtcdCluster, Explanation, Reason};
-use quorate_manifests::user::{NoSigner, Presence, secret_name};
+use quorate_manifests::user::{NoSigner, Presence, secret_name, user_name};
 
 use super::decide::{Act, AuthState, Decision, Seen, explain, missing_roles, role_name};
 use super::gate::Unsafe;
@@ -70,22 +70,6 @@ pub(super) fn refused(seen: &Seen<'_>, why: &str) -> Explanation {
         seen.user.spec.cluster
     );
     explain(Reason::AuthEnabled, text)
-}
-
-pub(super) fn name_taken(seen: &Seen<'_>, state: &AuthState) -> Explanation {
-    let name = seen.user.name_any();
-    let earlier = state.roles.iter().flatten().find(|role| role.starts_with(ROLE_PREFIX));
-    let text = match earlier {
-        Some(role) => format!(
-            "etcd has a user {name} with role {role}, of another EtcdUser of this name, which was deleted with deletionPolicy: Retain or \
-             is in a snapshot. It is left alone. To have this one make it anew: etcdctl user delete {name}; etcdctl role delete {role}"
-        ),
-        None => format!(
-            "etcd has a user {name} that this EtcdUser did not make. It is left alone, and gets no certificate. Give this EtcdUser another \
-             name, or, if nobody needs that user: etcdctl user delete {name}"
-        ),
-    };
-    explain(Reason::NameTaken, text)
 }
 
 pub(super) fn foreign_secret(seen: &Seen<'_>) -> Explanation {
@@ -182,15 +166,16 @@ pub(super) fn of_live(
     if !in_etcd || !acts.is_empty() || !exists {
         let what = match (in_etcd, exists) {
             (false, _) => {
-                format!("user {} and its role are made, or put right, in etcd", seen.user.name_any())
+                format!("user {} and its role are made, or put right, in etcd", user_name(seen.user))
             }
             (true, _) => format!("Secret {name} is written"),
         };
         return told(seen, status, Verdict::UnderWay, explain(Reason::UserPending, what), acts);
     }
     let text = format!(
-        "user {} is in etcd as the spec asks for; an application connects with Secret {name}",
-        seen.user.name_any()
+        "user {} is in etcd as the spec asks for; an application connects with Secret {name}{}",
+        user_name(seen.user),
+        earlier(state)
     );
     if state.enabled {
         return told(seen, status, Verdict::Ready, explain(Reason::UserReady, text), acts);
@@ -201,6 +186,21 @@ pub(super) fn of_live(
         seen.user.spec.cluster
     );
     told(seen, status, Verdict::Ready, explain(Reason::AuthDisabled, text), acts)
+}
+
+/// What earlier EtcdUsers of this name left in etcd. It is for people to say whether anybody needs that.
+pub(super) fn earlier(state: &AuthState) -> String {
+    if state.earlier.is_empty() {
+        return String::new();
+    }
+    let own =
+        |(user, role): &(String, String)| format!("etcdctl user delete {user}; etcdctl role delete {role}");
+    // A message has an end. Once these are gone, it names the next.
+    let commands: Vec<String> = state.earlier.iter().take(4).map(own).collect();
+    format!(
+        ". Earlier EtcdUsers of this name left users in etcd, which go on. If nobody needs them: {}",
+        commands.join("; ")
+    )
 }
 
 fn not_allowed(seen: &Seen<'_>, refused: &[String]) -> Explanation {
@@ -222,7 +222,7 @@ fn not_allowed(seen: &Seen<'_>, refused: &[String]) -> Explanation {
 
 /// The EtcdUser is being deleted, and its user with it.
 pub(super) fn going(seen: &Seen<'_>, status: EtcdUserStatus, acts: Vec<Act>) -> Decision {
-    let text = format!("user {} and role {} are deleted in etcd", seen.user.name_any(), role_name(seen.user));
+    let text = format!("user {} and role {} are deleted in etcd", user_name(seen.user), role_name(seen.user));
     told(seen, status, Verdict::UnderWay, explain(Reason::Deleting, text), acts)
 }
 
@@ -231,7 +231,7 @@ pub(super) fn not_gone(seen: &Seen<'_>, status: EtcdUserStatus, why: &str) -> De
     let text = format!(
         "user {} cannot be deleted in EtcdCluster {}: {why}. It is tried again. To let the EtcdUser go without that, set its \
          spec.deletionPolicy to Retain",
-        seen.user.name_any(),
+        user_name(seen.user),
         seen.user.spec.cluster
     );
     told(seen, status, Verdict::UnderWay, explain(Reason::ClusterNotServing, text), Vec::new())
