@@ -197,8 +197,9 @@ impl Observing {
             }
             (Phase::MemberList(observed), Task::Auth { .. }, Reply::Auth(seen)) => {
                 // Where it is not known, what was seen before stays, and grows old.
-                memory.auth = seen.ok().or(memory.auth);
-                observed.snapshot.etcd.auth = memory.auth;
+                let cluster = observed.snapshot.record.cluster_id;
+                memory.auth = seen.ok().map(|seen| (cluster, seen)).or(memory.auth);
+                observed.snapshot.etcd.auth = memory.auth_of(cluster);
             }
             (Phase::Proof(observed), Task::Read { kind, name }, Reply::Object(read)) => {
                 observed.read_pod(memory, *kind, name, read, now);
@@ -348,6 +349,10 @@ impl Observing {
     /// of its own pass.
     fn plan_calmly(&self, observed: &mut Observed, memory: &mut Memory, now: Instant) -> Option<Plan> {
         let committed = committed(&observed.snapshot, now);
+        if observed.snapshot.record.has_credential() && observed.snapshot.etcd.auth.is_none() {
+            // Nothing is seen of it in this etcd cluster: it may be off.
+            return None;
+        }
         let list = memory.calm.list_that_holds(&observed.snapshot.etcd.answers, committed, now)?.clone();
         if self.always_proves() {
             return None;
@@ -407,7 +412,7 @@ impl Observing {
                 snapshot.priority_class_refused = memory.priority_class.refused().cloned();
                 snapshot.running_backups.clone_from(&memory.running_backups);
                 snapshot.users_to_come.clone_from(&memory.users_to_come);
-                snapshot.etcd.auth = memory.auth;
+                snapshot.etcd.auth = memory.auth_of(snapshot.record.cluster_id);
                 if snapshot.defaults == DefaultsTurn::Now {
                     snapshot.defaults.clone_from(&memory.defaults_turn);
                 }
