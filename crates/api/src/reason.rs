@@ -233,6 +233,8 @@ reasons! {
     ClientsAreRoot: EtcdCluster;
     /// `spec.auth.enabled` is not true, and etcd's auth stays on until the annotation with the cluster ID lets it be switched off.
     AuthStaysOn: EtcdCluster;
+    /// etcd's auth is on, and neither the spec has it nor did the operator enable it.
+    NotOurs: EtcdCluster;
     /// `tls.provider` is `disabled`.
     TlsDisabled: EtcdCluster, EtcdUser;
     /// The API server refuses a write of the operator.
@@ -376,8 +378,6 @@ reasons! {
     UserPending: EtcdUser;
     /// The user is as the spec asks for, but etcd's auth is disabled: whoever is let in may read and write everything.
     AuthDisabled: EtcdUser;
-    /// etcd has a user of this name that this EtcdUser did not make.
-    NameTaken: EtcdUser;
     /// `spec.auth.allowedPrefixes` of the EtcdCluster does not allow what the EtcdUser asks for.
     PermissionNotAllowed: EtcdUser;
     /// etcd has no role that `spec.roles` of the EtcdUser names.

@@ -1,5 +1,5 @@
 //! An EtcdUser: a user of the etcd of an EtcdCluster, with a role of its own, and a Secret with all that an application connects with. The
-//! user of etcd has the name of the object.
+//! user of etcd has the name of the object, and a part of its uid.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube_derive::CustomResource;
@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::rules::{self, rule};
 use crate::status::BindingStatus;
 
-/// The longest name of an EtcdUser: a label and the common name of a certificate carry it.
-pub const MAX_USER_NAME_LENGTH: usize = 63;
+/// The longest name of an EtcdUser: the common name of a certificate carries it, with nine characters more, and has 64 at most (RFC 5280,
+/// `ub-common-name`).
+pub const MAX_USER_NAME_LENGTH: usize = 55;
 
 /// How long a certificate of a user is valid, when the spec does not say.
 pub const DEFAULT_USER_VALIDITY: &str = "90d";
@@ -30,8 +31,7 @@ pub const ROLE_PREFIX: &str = "quorate:";
     group = "operator.etcd.io",
     version = "v1alpha1",
     kind = "EtcdUser",
-    doc = "A user of the etcd of an EtcdCluster, by the name of this object: what it may read and write, and the Secret NAME-etcd that an \
-           application connects with.",
+    doc = "A user of the etcd of an EtcdCluster: what it may read and write, and the Secret NAME-etcd that an application connects with.",
     plural = "etcdusers",
     shortname = "eu",
     namespaced,
@@ -159,7 +159,7 @@ pub struct EtcdUserStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// The name of the user in etcd, once it is as the spec asks for.
+    /// The name of the user in etcd, once it is as the spec asks for: that of this object, and the first eight digits of its uid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,
 
@@ -174,11 +174,6 @@ pub struct EtcdUserStatus {
     /// A hash of the permissions that the role of the user has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permissions_hash: Option<String>,
-
-    /// The ID of the etcd cluster in which no user had this name when this one was to be made. Recorded before it is made: a user of this
-    /// name that is found there without the role of this EtcdUser is one that a crash left behind, and not that of somebody else.
-    #[serde(rename = "claimedIn", skip_serializing_if = "Option::is_none")]
-    pub claimed_in: Option<String>,
 
     /// Ready and Stalled.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -233,8 +228,8 @@ pub(crate) fn object_rules() -> Vec<kube_core::Rule> {
             "metadata.name must not be root or begin with quorate-: these are users of the operator and of its agents",
         ),
         rule(
-            "size(self.metadata.name) <= 63",
-            "metadata.name must be at most 63 characters: it is the common name of the certificate",
+            "size(self.metadata.name) <= 55",
+            "metadata.name must be at most 55 characters: the common name of the certificate has it, and a part of the uid",
         ),
         rule(
             "self.spec.cluster == oldSelf.spec.cluster",

@@ -30,7 +30,7 @@ fn a_bad_user_is_refused_and_says_why() {
     let cases = [
         ("root", json!({}), "metadata.name must not be root or begin with quorate-"),
         ("quorate-client", json!({}), "metadata.name must not be root or begin with quorate-"),
-        (&*"a".repeat(64), json!({}), "metadata.name must be at most 63 characters"),
+        (&*"a".repeat(56), json!({}), "metadata.name must be at most 55 characters"),
         ("billing", permission(&json!({"access": "Read"})), one_of),
         ("billing", permission(&json!({"allKeys": false, "access": "Read"})), one_of),
         ("billing", permission(&json!({"prefix": "/a", "key": "/b", "access": "Read"})), one_of),
@@ -100,7 +100,7 @@ fn the_sample_is_accepted_and_its_status_survives_the_types() {
         serde_yaml_ng::from_str(include_str!("../../../config/samples/etcduser.yaml")).unwrap();
     sample["status"] = json!({
         "observedGeneration": 2, "username": "billing", "secretName": "billing-etcd", "binding": {"name": "billing-etcd"},
-        "permissionsHash": "0123456789abcdef", "claimedIn": "8e9e05c52164694d",
+        "permissionsHash": "0123456789abcdef",
         "conditions": [{"type": "Ready", "status": "True", "reason": "UserReady", "message": "x",
             "lastTransitionTime": "2026-10-03T12:01:00Z"}],
     });

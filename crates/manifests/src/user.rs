@@ -66,6 +66,17 @@ pub struct Own<'a> {
     pub is_going: bool,
 }
 
+/// The name of the user in etcd, and so the common name of its certificate. It has the uid: a certificate of an earlier EtcdUser of this name
+/// is not that of this user, and neither is a user that somebody else made.
+pub fn user_name(user: &EtcdUser) -> String {
+    format!("{}-{}", user.name_any(), mark(user))
+}
+
+/// What tells an EtcdUser from others of its name: the first eight digits of its uid.
+pub fn mark(user: &EtcdUser) -> String {
+    user.metadata.uid.iter().flat_map(|uid| uid.chars()).filter(|char| *char != '-').take(8).collect()
+}
+
 /// The name of the Secret.
 pub fn secret_name(user: &str) -> String {
     format!("{user}-etcd")
@@ -121,7 +132,7 @@ pub fn presence<'a>(
     }
     Presence::Own(Own {
         secret,
-        leaf: read::leaf_of_user(secret, &user.name_any()),
+        leaf: read::leaf_of_user(secret, &user_name(user)),
         matches: diff::matches(secret, &desired(user, at, signer)),
         must_be_made_again: secret.immutable == Some(true)
             || secret.type_.as_deref() != Some(connection::SECRET_TYPE),
@@ -135,7 +146,7 @@ pub fn sign(user: &EtcdUser, at: &ClusterRef, signer: &Signer, own: Option<&Own<
     let lifetime = user.spec.authentication.certificate.validity_duration.as_deref();
     let seconds = duration::seconds(lifetime.unwrap_or(DEFAULT_USER_VALIDITY)).unwrap_or(90 * 86_400);
     let signed_by = (signer.pair.clone(), &signer.authority);
-    let whose = (user.name_any(), user.metadata.uid.clone().unwrap_or_default());
+    let whose = (user_name(user), user.metadata.uid.clone().unwrap_or_default());
     order::of_user(whose, (at, secret_name(&user.name_any())), act, signed_by, Span::seconds(seconds), now)
 }
 
@@ -172,7 +183,7 @@ fn desired(user: &EtcdUser, at: &ClusterRef, signer: Option<&Signer>) -> Value {
     let none = Kept { ca: b"", cert: b"", key: b"" };
     let mut data = connection::data(at, Some(trusted.as_ref().unwrap_or(&none)));
     data.retain(|key, value| !value.0.is_empty() && (*key != CA || signer.is_some()));
-    data.insert(USERNAME, ByteString(user.name_any().into_bytes()));
+    data.insert(USERNAME, ByteString(user_name(user).into_bytes()));
     json!({
         "apiVersion": "v1",
         "kind": "Secret",

@@ -177,7 +177,8 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
         }
         Waiting::AuthChanging(_) => Waiting::ClientsAreRoot,
         Waiting::ClientsAreRoot => Waiting::AuthStaysOn(ClusterId(0x1234)),
-        Waiting::AuthStaysOn(_) => Waiting::Clearing(Abandoned::VolumeLost.as_str()),
+        Waiting::AuthStaysOn(_) => Waiting::AuthNotOurs,
+        Waiting::AuthNotOurs => Waiting::Clearing(Abandoned::VolumeLost.as_str()),
         Waiting::Clearing(_) => Waiting::PodStarting(demo()),
         Waiting::PodStarting(_) => {
             Waiting::PodStuck(demo(), "Unschedulable: 0/3 nodes are available".to_owned())

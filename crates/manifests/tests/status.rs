@@ -4,6 +4,7 @@ use crate::world::{World, plain};
 use quorate_api::Reason;
 use quorate_api::status::Phase;
 use quorate_manifests::{Kind, NameConflict, events, invalid_status};
+use quorate_model::auth::{Root, SeenAuth};
 use quorate_model::snapshot::{DefragmentAttempt, Hashes, KeysHash};
 use quorate_model::{MemberName, Revision, Span};
 use serde_json::{Value, json};
@@ -98,6 +99,9 @@ fn s06_auth_that_refuses_the_operator_is_reported_as_that_and_not_as_a_lost_quor
         }
     }
     assert_eq!(world.condition("Progressing").1, "AuthEnabled");
+    let (holds, reason, message) = world.condition("AuthReady");
+    assert_eq!((&*holds, &*reason), ("False", "NotOurs"), "{message}");
+    assert!(message.contains("etcdctl --user root auth disable"), "{message}");
     let (_, _, degraded) = world.condition("Degraded");
     assert!(degraded.contains("auth refuses the operator"), "{degraded}");
     // For longer than a lost quorum lasts before its recovery is named.
@@ -117,6 +121,32 @@ fn s06_auth_that_refuses_the_operator_is_reported_as_that_and_not_as_a_lost_quor
     world.auth_without_user = false;
     world.pass();
     assert_eq!(world.condition("Available").0, "True");
+}
+
+#[test]
+fn auth_of_a_person_is_reported_with_the_command_that_hands_it_over_until_it_is_off() {
+    let mut world = World::new(&json!({ "size": 1, "version": "3.6.16" }));
+    world.settle();
+    let has_condition =
+        |world: &World| world.status().conditions.iter().any(|condition| condition.type_ == "AuthReady");
+    assert!(!has_condition(&world));
+    for (clients_are_root, stalled) in [(false, "True"), (true, "False")] {
+        world.auth = Some(SeenAuth { at: world.now, enabled: true, root: Root::Ready, clients_are_root });
+        world.pass();
+        let (holds, reason, message) = world.condition("AuthReady");
+        assert_eq!((&*holds, &*reason), ("False", "NotOurs"), "{message}");
+        for what in [r#"-p '{"spec":{"auth":{"enabled":true}}}'"#, "etcdctl --user root auth disable"] {
+            assert!(message.contains(what), "{what}: {message}");
+        }
+        assert_eq!(message.contains("is refused"), !clients_are_root, "{message}");
+        assert_eq!(world.condition("Stalled").0, stalled, "where nothing is refused, nothing waits");
+        assert_eq!(world.condition("Available").0, "True");
+    }
+    let warned = world.events.iter().filter(|event| event.warning).map(|event| event.what.reason());
+    assert_eq!(warned.collect::<Vec<_>>(), [Reason::NotOurs], "once");
+    world.auth = world.auth.map(|seen| SeenAuth { enabled: false, ..seen });
+    world.pass();
+    assert!(!has_condition(&world));
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn the_secret_of_a_user_is_as_the_connection_secret_with_its_name_and_its_own_ce
         assert_eq!(text(&world, NAME, key), text(&world, "demo-connection", key), "{key}");
         assert!(!text(&world, NAME, key).is_empty(), "{key}");
     }
-    assert_eq!(text(&world, NAME, "username"), "billing");
+    assert_eq!(text(&world, NAME, "username"), "billing-u1");
     assert_ne!(text(&world, NAME, "tls.crt"), text(&world, "demo-client-tls", "tls.crt"));
     let secret = found(&world).unwrap();
     assert_eq!(secret.type_.as_deref(), Some("servicebinding.io/etcd"));

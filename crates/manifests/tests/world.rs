@@ -13,6 +13,7 @@ use quorate_manifests::{
     Act, BackupHealth, ClusterObjects, Context, Defaults, EventText, Invalid, Kind, NameConflict,
     Observation, Request, Situation, Write, events, request, snapshot, status,
 };
+use quorate_model::auth::SeenAuth;
 use quorate_model::quorum::has_quorum;
 use quorate_model::snapshot::{
     Alarm, Answer, Database, DefragmentAttempt, Etcd, List, Listed, NearlyUsedUp, Proof, StatusReply,
@@ -33,6 +34,8 @@ pub struct World {
     pub silent: BTreeSet<String>,
     /// etcd's auth refuses the operator.
     pub auth_without_user: bool,
+    /// What was last seen of etcd's auth.
+    pub auth: Option<SeenAuth>,
     /// The alarms that every member reports.
     pub alarms: Vec<Alarm>,
     /// The versions that members run, where it is not that of `plain`.
@@ -71,6 +74,7 @@ impl World {
             members: Vec::new(),
             silent: BTreeSet::new(),
             auth_without_user: false,
+            auth: None,
             alarms: Vec::new(),
             versions: BTreeMap::new(),
             databases: BTreeMap::new(),
@@ -389,7 +393,8 @@ impl World {
         let list_failure = list.is_none().then(|| "no voter that answers has a leader".to_owned());
         let defragmentations = self.defragmentations.clone();
         let nearly_used_up = self.nearly_used_up.clone();
-        Etcd { list, list_failure, answers, defragmentations, nearly_used_up, ..Etcd::default() }
+        let auth = self.auth;
+        Etcd { list, list_failure, answers, defragmentations, nearly_used_up, auth, ..Etcd::default() }
     }
 }
 

@@ -63,3 +63,38 @@ pub enum Refusal {
     /// Anything else: a bad argument, a call this version does not have.
     Other,
 }
+
+impl Refusal {
+    /// Whether etcd's auth refused the call because of who called: nobody, a user that does not exist, or one that may not do this. Of a call
+    /// that asks about a user, that one does not exist may be about that user instead.
+    pub fn is_about_caller(self) -> bool {
+        match self {
+            Self::PermissionDenied | Self::Unauthenticated | Self::NoUser | Self::UserNotFound => true,
+            Self::UnhealthyCluster
+            | Self::NotEnoughStartedMembers
+            | Self::TooManyLearners
+            | Self::LearnerNotReady
+            | Self::PeerUrlExists
+            | Self::MemberExists
+            | Self::MemberNotFound
+            | Self::MemberNotLearner
+            | Self::NoLeader
+            | Self::NotLeader
+            | Self::BadLeaderTransferee
+            | Self::ClusterIdMismatch
+            | Self::AuthRevisionOld
+            | Self::UserExists
+            | Self::RoleExists
+            | Self::RoleNotFound
+            | Self::RoleNotGranted
+            | Self::PermissionNotGranted
+            | Self::AuthNotEnabled
+            | Self::RootUserMissing
+            | Self::RootRoleMissing
+            | Self::NotSupportedForLearner
+            | Self::NoSpace
+            | Self::Corrupt
+            | Self::Other => false,
+        }
+    }
+}

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use kube_core::ResourceExt as _;
 use quorate_api::{ConditionType, EtcdUser};
 
-pub use decide::{Act, AuthState, Decision, Etcd, Seen, asks_etcd, decide, role_name};
+pub use decide::{Act, AuthState, Decision, Etcd, Seen, asks_etcd, decide, earlier, role_name};
 
 /// The EtcdUsers of a cluster whose users are not made yet, and that nothing keeps from it: etcd's auth is enabled after them.
 pub fn to_come<'a>(cluster: &str, users: impl Iterator<Item = &'a EtcdUser>) -> BTreeSet<String> {

@@ -4,6 +4,8 @@
 //! (U5); L4 the user root, L5 the role root, L6 the one gets the other; L7 every EtcdUser has its user; L8 record that it is on, then enable
 //! it; L9 disable it, as ordered, then record that it is off.
 //!
+//! Auth that is on without spec or record is a person's: it is told.
+//!
 //! What is recorded at L8 is level-triggered: auth that is off though the record has it on, after a restore or by a person's hand, is switched
 //! on again.
 
@@ -24,11 +26,19 @@ pub(crate) fn advance(draft: &mut Draft<'_>) {
             draft.wait(Waiting::AuthChanging("the members get the operator's credential first".to_owned()));
         }
         None if is_target => record_what_is(draft),
-        None => {}
+        None => tell_of_others(draft),
         Some(AuthStage::Preparing) if is_wanted => switch_on(draft),
         Some(AuthStage::Preparing) => record_what_is(draft),
         Some(AuthStage::On) if is_wanted => keep_on(draft),
         Some(AuthStage::On) => switch_off(draft),
+    }
+}
+
+/// Auth that a person enabled. It is told, and left alone: where it refuses the operator, some acts fail.
+fn tell_of_others(draft: &mut Draft<'_>) {
+    let is_root = draft.seen.etcd.auth.is_some_and(|seen| seen.clients_are_root);
+    if draft.seen.is_auth_not_ours(&draft.record) && !is_root {
+        draft.wait(Waiting::AuthNotOurs);
     }
 }
 

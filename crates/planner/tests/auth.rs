@@ -1,9 +1,9 @@
 //! etcd's auth: switched on once everybody who must go on is root, and off by order only.
 
 use crate::world::{World, name};
-use quorate_model::auth::{AuthChange, AuthStage, Root};
+use quorate_model::auth::{AuthChange, AuthStage, Root, SeenAuth};
 use quorate_model::effect::Unsafe;
-use quorate_model::{Ca, ClusterId, Effect, EtcdCall, KubeEffect, Leaf, Plan, Span, Step, Waiting};
+use quorate_model::{Ca, ClusterId, Effect, EtcdCall, Instant, KubeEffect, Leaf, Plan, Span, Step, Waiting};
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, permits};
 
@@ -166,6 +166,41 @@ fn auth_that_a_person_enabled_is_taken_over_once_the_spec_asks_for_it() {
     let story = world.settle();
     assert_eq!(world.seen.record.auth, Some(AuthStage::On));
     assert!(!story.contains("AuthEnable"), "{story}");
+}
+
+#[test]
+fn auth_that_a_person_enabled_is_told_and_left_alone_until_the_spec_asks_for_it() {
+    let mut world = World::running(3);
+    world.auth = (true, Root::Ready);
+    let plan = world.plan();
+    assert_eq!(plan.waiting, [Waiting::AuthNotOurs]);
+    assert_eq!((plan.effects.len(), plan.record.auth), (0, None));
+    // People of earlier releases made the operator's user root, which keeps nothing from it.
+    world.clients_are_root = true;
+    assert_eq!(world.plan().waiting, []);
+    world.clients_are_root = false;
+    world.auth.0 = false;
+    assert_eq!(world.plan().waiting, []);
+    world.auth.0 = true;
+    world.seen.auth_policy.wanted = true;
+    world.settle();
+    assert_eq!((world.seen.record.auth, world.plan().waiting), (Some(AuthStage::On), Vec::new()));
+}
+
+#[test]
+fn a_cluster_without_auth_is_asked_for_it_now_and_then_and_sooner_where_a_person_has_enabled_it() {
+    let world = World::running(3);
+    let seen = |enabled, ago: i64| {
+        let at = Instant(world.now.0 - ago * 1000);
+        SeenAuth { at, enabled, root: Root::Ready, clients_are_root: false }
+    };
+    let asks = |known: Option<SeenAuth>| world.seen.asks_for_auth(known.as_ref(), world.now);
+    assert!(asks(None));
+    assert_eq!([59, 599, 600].map(|ago| asks(Some(seen(false, ago)))), [false, false, true]);
+    assert_eq!([59, 60].map(|ago| asks(Some(seen(true, ago)))), [false, true]);
+    let mut new = world.seen.clone();
+    new.record.cluster_id = None;
+    assert!(!new.asks_for_auth(None, world.now), "it is not bootstrapped");
 }
 
 #[test]

@@ -856,12 +856,9 @@ impl World {
             self.seen.desired.pod.revision = PodRevision(format!("r1, with auth: {desired}"));
         }
         let at = self.now;
-        self.seen.etcd.auth = Some(self.auth).filter(|_| auth).map(|(enabled, root)| SeenAuth {
-            at,
-            enabled,
-            root,
-            clients_are_root: self.clients_are_root,
-        });
+        self.seen.etcd.auth = Some(self.auth)
+            .filter(|(is_on, _)| auth || *is_on)
+            .map(|(enabled, root)| SeenAuth { at, enabled, root, clients_are_root: self.clients_are_root });
         self.seen.etcd.handshakes.clear();
         let Some(ca) = self.seen.handshakes_wanted(self.now) else { return };
         for (member, pod) in self.seen.pods.iter().filter(|(member, _)| !self.silent.contains(*member)) {

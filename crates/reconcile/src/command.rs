@@ -82,6 +82,8 @@ pub enum Task {
     Auth {
         /// The member.
         at: MemberName,
+        /// The spec asks for auth, or the record has it. Else the user root is nobody's concern.
+        is_ours: bool,
     },
     /// Ask a member for the hash of its keys. Answered by [`Reply::Hash`].
     Hash {

@@ -10,7 +10,7 @@ use quorate_api::Explanation;
 use quorate_manifests::{BackupHealth, Kind, NameConflict};
 use quorate_model::auth::SeenAuth;
 use quorate_model::snapshot::{BackupState, DefaultsTurn};
-use quorate_model::{ClockDifference, ClusterRef, Instant, Snapshot, Span};
+use quorate_model::{ClockDifference, ClusterId, ClusterRef, Instant, Snapshot, Span};
 
 use crate::calm::Calm;
 use crate::comparing::Comparing;
@@ -43,8 +43,8 @@ pub struct Memory {
     pub(crate) progress: Progress,
     pub(crate) recent: Recent,
     pub(crate) calm: Calm,
-    /// What was last seen of etcd's auth.
-    pub(crate) auth: Option<SeenAuth>,
+    /// What was last seen of etcd's auth, and in which etcd cluster.
+    pub(crate) auth: Option<(Option<ClusterId>, SeenAuth)>,
     pub(crate) comparing: Comparing,
     pub(crate) free_space: FreeSpace,
     /// Since when the API server admits no eviction of a Pod that the plan restarts.
@@ -80,6 +80,11 @@ pub(crate) struct NotStored {
 }
 
 impl Memory {
+    /// What was last seen of etcd's auth in this etcd cluster. Another one, after a restore, may have none: then it is asked again at once.
+    pub(crate) fn auth_of(&self, cluster: Option<ClusterId>) -> Option<SeenAuth> {
+        self.auth.filter(|(seen_in, _)| *seen_in == cluster).map(|(_, seen)| seen)
+    }
+
     /// Whether it is this cluster's turn to take new defaults of the operator, from the next pass on.
     pub fn set_defaults_turn(&mut self, turn: DefaultsTurn) {
         self.defaults_turn = turn;
@@ -232,5 +237,21 @@ impl<K: Resource> Writes for WriteCache<K> {
 
     fn add_to(&self, kind: Kind, versions: &mut Versions) {
         self.add_to(kind, versions);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quorate_model::auth::Root;
+
+    use super::*;
+
+    #[test]
+    fn auth_that_was_seen_on_before_a_restore_is_not_taken_for_that_of_the_restored_cluster() {
+        let seen = SeenAuth { at: Instant(1), enabled: true, root: Root::Ready, clients_are_root: false };
+        let (before, after) = (Some(ClusterId(1)), Some(ClusterId(2)));
+        let memory = Memory { auth: Some((before, seen)), ..Memory::default() };
+        assert_eq!(memory.auth_of(before), Some(seen));
+        assert_eq!((memory.auth_of(after), memory.auth_of(None)), (None, None));
     }
 }

@@ -168,11 +168,8 @@ impl Observer {
 
 /// Whether etcd's auth refused the call: a living member did, after it had looked the user up in its store.
 fn is_refused_by_auth(error: &CallError) -> bool {
-    match error {
-        CallError::Refused(Refusal::PermissionDenied | Refusal::Unauthenticated, _) => true,
-        CallError::Refused(_, message) => message == "etcdserver: user name is empty",
-        CallError::Unknown(_) | CallError::Unreachable(_) => false,
-    }
+    // Where users or roles change meanwhile, the next call is judged by what holds then.
+    error.refusal().is_some_and(|why| why.is_about_caller() || why == Refusal::AuthRevisionOld)
 }
 
 struct Answer {

@@ -15,7 +15,9 @@ pub struct AuthSpec {
     /// opens the data to everybody with a certificate: that takes the annotation operator.etcd.io/disable-auth with the cluster ID, too.
     pub enabled: bool,
 
-    /// The prefixes of keys within which EtcdUsers may be given permissions. Absent: any. An empty list: none.
+    /// The prefixes of keys within which EtcdUsers may be given permissions. Absent: any. An empty list: none. One that ends with a
+    /// punctuation character, such as /tenant1/ or app:, admits all keys that begin so. Any other is meant as a directory: /tenant1 admits
+    /// that key and what begins with /tenant1/, and not /tenant10.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "rules::key_prefixes")]
     pub allowed_prefixes: Option<Vec<String>>,

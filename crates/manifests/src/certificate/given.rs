@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::Secret;
 use quorate_api::cluster::{TlsProvider, TlsSpec};
 use quorate_api::keys;
 use quorate_model::snapshot::{Authority, GivenAuthority};
-use quorate_model::{ClusterRef, Fingerprint};
+use quorate_model::{ClusterRef, Fingerprint, Leaf};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::ParsedExtension;
 use x509_parser::pem::Pem;
@@ -25,8 +25,14 @@ use super::{CERT, Certificate, KEY, KeyPair, entry, private_key};
 use crate::connection;
 use crate::kind::Kind;
 
+/// The Secrets that the spec takes certificates or their authority from.
+pub fn secret_names(at: &ClusterRef, tls: &TlsSpec) -> Vec<String> {
+    let issued = Leaf::ALL.into_iter().filter_map(|leaf| issued::secret_name(leaf, at, tls));
+    name(tls).map(str::to_owned).into_iter().chain(issued).filter(|name| !name.is_empty()).collect()
+}
+
 /// The name of the Secret that the spec names.
-pub fn name(tls: &TlsSpec) -> Option<&str> {
+fn name(tls: &TlsSpec) -> Option<&str> {
     match tls.provider {
         TlsProvider::Auto => tls.auto()?.ca_bundle_secret.as_deref().filter(|name| !name.is_empty()),
         TlsProvider::Secrets | TlsProvider::CertManager | TlsProvider::Disabled => None,

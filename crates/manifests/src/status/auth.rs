@@ -6,14 +6,14 @@ use quorate_model::auth::AuthStage;
 
 use super::conditions::Finding;
 use super::picture::Picture;
-use super::waiting::explain;
+use super::waiting::{auth_not_ours, explain, text};
 
-/// Absent where auth is neither on nor wanted.
+/// Absent where auth is neither on, as far as that is known, nor wanted.
 pub(super) fn find(picture: &Picture<'_>) -> Option<Finding> {
     let is_wanted = picture.seen.auth_policy.wanted;
     let stage = picture.record.auth;
     if !is_wanted && stage.is_none() {
-        return None;
+        return not_ours(picture);
     }
     let is_on = stage == Some(AuthStage::On) && picture.seen.etcd.auth.is_none_or(|seen| seen.enabled);
     let told = picture.waits(|waiting| {
@@ -34,4 +34,14 @@ pub(super) fn find(picture: &Picture<'_>) -> Option<Finding> {
             "etcd's auth is not on yet: everybody with a certificate of the cluster may read and write everything",
         ),
     })
+}
+
+/// Somebody enabled auth. Where it refuses the operator altogether, as without TLS, nothing else is known of it.
+fn not_ours(picture: &Picture<'_>) -> Option<Finding> {
+    if let Some(kept_out) = picture.seen.kept_out_by_auth(picture.record, picture.now) {
+        return Some(Finding::no(Reason::NotOurs, text(&Waiting::AuthEnabled(kept_out))));
+    }
+    let is_root = picture.seen.etcd.auth.is_some_and(|seen| seen.clients_are_root);
+    let is_so = picture.seen.is_auth_not_ours(picture.record);
+    is_so.then(|| Finding::no(Reason::NotOurs, auth_not_ours(is_root)))
 }

@@ -8,6 +8,8 @@ use quorate_api::{Explanation, Reason, keys};
 use quorate_model::Waiting;
 use quorate_model::restore::{RestoreCause, RestoreFailure};
 
+pub(super) use text::auth_not_ours;
+
 /// How a wait ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
@@ -222,6 +224,7 @@ fn row(waiting: &Waiting) -> Row {
             ),
         )
         .stopping(Stops::Nothing),
+        Waiting::AuthNotOurs => needs_person(Reason::NotOurs, text::auth_not_ours(false)).stopping(Stops::Nothing),
         Waiting::Clearing(why) => moves(
             Reason::BootstrapAbandoned,
             format!(

@@ -30,17 +30,22 @@ pub struct KeptOutByAuth {
     pub why: String,
 }
 
-/// How often it is looked at, where nothing is to be changed, whether auth is still on: three entries of etcd's log at most.
+/// How often it is looked at, where nothing is to be changed, whether auth is still on, or still off: three entries of etcd's log at most.
+/// Only where the member list is read, so an idle cluster has none.
 const LOOKED_AT: Span = Span::seconds(600);
+
+/// The same where a person enabled it: the end of that is told soon.
+const LOOKED_AT_WHERE_NOT_OURS: Span = Span::seconds(60);
 
 impl Snapshot {
     /// Whether it is time to look at etcd's auth, of which the operator knows this: at each pass while it is switched on or off.
     pub fn asks_for_auth(&self, known: Option<&SeenAuth>, now: Instant) -> bool {
+        let is_within = |seen: &SeenAuth, span: Span| seen.at <= now && now - seen.at < span;
         if !self.record.has_credential() {
-            return false;
+            let span = |seen: &SeenAuth| if seen.enabled { LOOKED_AT_WHERE_NOT_OURS } else { LOOKED_AT };
+            return self.record.is_bootstrapped() && !known.is_some_and(|seen| is_within(seen, span(seen)));
         }
-        let is_recent = |seen: &SeenAuth| seen.at <= now && now - seen.at < LOOKED_AT;
-        let is_known = known.is_some_and(|seen| seen.enabled && is_recent(seen));
+        let is_known = known.is_some_and(|seen| seen.enabled && is_within(seen, LOOKED_AT));
         let stays_on = self.record.auth == Some(AuthStage::On) && !self.is_auth_ordered_off(&self.record);
         !(stays_on && is_known)
     }
@@ -49,6 +54,12 @@ impl Snapshot {
     pub fn is_auth_ordered_off(&self, record: &Record) -> bool {
         let AuthPolicy { wanted, disable } = self.auth_policy;
         !wanted && disable.is_some() && disable == record.cluster_id && disable != record.spent_disable_auth
+    }
+
+    /// Whether auth was last seen enabled, and neither the spec nor the record has it: a person enabled it, or a snapshot had it.
+    pub fn is_auth_not_ours(&self, record: &Record) -> bool {
+        let is_ours = self.auth_policy.wanted || record.has_credential();
+        !is_ours && self.etcd.auth.is_some_and(|seen| seen.enabled)
     }
 
     /// Whether auth refuses the operator, so that it has no member list. Then it knows nothing of a quorum, and a lost one is not to be told.

@@ -68,12 +68,12 @@ fn cluster_of_user<'a>(
     users.into_iter().find(is_its).map(|one| &*one.spec.cluster)
 }
 
-/// Whether the certificate is the authority that somebody gave to a cluster. Members trust it, so they let it in as a client.
+/// Whether the certificate is one that somebody gave to a cluster, or the authority of those. Members trust it, so they let it in as a client.
 fn presents_given_authority(endpoints: &Endpoints, namespace: &str, cluster: &EtcdCluster) -> bool {
-    let secret = endpoints.tls_secret.as_ref().map(|secret| &*secret.name);
-    secret.is_some()
-        && cluster.namespace().as_deref() == Some(namespace)
-        && given::name(&cluster.spec.tls) == secret
+    let at = ClusterRef::new(namespace, cluster.name_any());
+    let given = || given::secret_names(&at, &cluster.spec.tls);
+    cluster.namespace().as_deref() == Some(namespace)
+        && endpoints.tls_secret.as_ref().is_some_and(|secret| given().contains(&secret.name))
 }
 
 fn is_of(endpoints: &Endpoints, namespace: &str, at: &ClusterRef, of_user: Option<&str>) -> bool {

@@ -255,11 +255,12 @@ fn users() -> Vec<Case> {
         })
     };
     let secret = Secret::default();
-    let of = |etcd: &user::Etcd, exists: bool| {
+    let within = |etcd: &user::Etcd, exists: bool, allowed: Option<&[String]>| {
         let mut held = parsed.clone();
         held.metadata.finalizers = Some(vec![keys::USER_FINALIZER.to_owned()]);
         let validity = Validity { not_before: Instant(0), not_after: Instant(NOW.0 + 1) };
         let leaf = LeafCertificate {
+            fingerprint: quorate_model::Fingerprint::new("leaf"),
             validity,
             signed_by: None,
             trusted: Vec::new(),
@@ -276,12 +277,14 @@ fn users() -> Vec<Case> {
             secret: &if exists { Presence::Own(own) } else { Presence::Absent },
             key_fits: true,
             signer: Err(&NoSigner::NotYet("its client certificate does not exist".to_owned())),
-            allowed: None,
+            allowed,
             now: NOW,
             clock_differs: None,
         });
         with(new.clone(), &decision.status)
     };
+    let of = |etcd: &user::Etcd, exists: bool| within(etcd, exists, None);
+    let not_allowed = within(&state(true, Some(&[&role])), true, Some(&[]));
     let no_answer = user::Etcd::NoAnswer("demo-0: connection refused".to_owned());
     vec![
         ("etcduser-unseen", new.clone(), ["Unknown", "Pending", ""]),
@@ -293,7 +296,7 @@ fn users() -> Vec<Case> {
         ),
         ("etcduser-being-made", of(&state(true, None), false), ["False", "UserPending", "False"]),
         ("etcduser-no-quorum", of(&no_answer, true), ["False", "ClusterNotServing", "False"]),
-        ("etcduser-name-taken", of(&state(true, Some(&["root"])), false), ["False", "NameTaken", "True"]),
+        ("etcduser-not-allowed", not_allowed, ["False", "PermissionNotAllowed", "True"]),
     ]
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kube_core::ResourceExt as _;
 use quorate_api::user::{EtcdUserStatus, ROLE_PREFIX, UserAccess, UserDeletionPolicy};
 use quorate_api::{EtcdCluster, EtcdUser, Explanation, Reason, keys};
-use quorate_manifests::user::{NoSigner, Presence, Signer};
+use quorate_manifests::user::{NoSigner, Presence, Signer, mark, user_name};
 use quorate_model::{ClockDifference, Fingerprint, Instant};
 
 use super::gate::{self, Own};
@@ -34,6 +34,9 @@ pub struct Seen<'a> {
     pub clock_differs: Option<ClockDifference>,
 }
 
+/// How many digits of a uid a name has.
+const MARK: usize = 8;
+
 /// What is known of etcd's auth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Etcd {
@@ -56,6 +59,8 @@ pub struct AuthState {
     pub enabled: bool,
     /// The roles of the user; `None`: there is none of this name.
     pub roles: Option<Vec<String>>,
+    /// The users of earlier EtcdUsers of this name, each with the name of its role.
+    pub earlier: Vec<(String, String)>,
     /// What the role of this EtcdUser allows; `None`: it does not exist.
     pub own_role: Option<Permissions>,
     /// The same of the roles that its spec names.
@@ -104,11 +109,21 @@ pub enum Act {
     RemoveFinalizer,
 }
 
-/// The name of the role of an EtcdUser. It has the uid, so that of an earlier EtcdUser of the same name is another one.
+/// The name of the role of an EtcdUser. It has the uid, as the name of the user has.
 pub fn role_name(user: &EtcdUser) -> String {
-    let uid: String =
-        user.metadata.uid.iter().flat_map(|uid| uid.chars()).filter(|char| *char != '-').collect();
-    format!("{ROLE_PREFIX}{}:{}", uid.get(..8).unwrap_or(&uid), user.name_any())
+    format!("{ROLE_PREFIX}{}:{}", mark(user), user.name_any())
+}
+
+/// Those of some users of etcd that are of earlier EtcdUsers of this name, each with the name of its role.
+pub fn earlier(user: &EtcdUser, all: &[String]) -> Vec<(String, String)> {
+    let (name, own) = (user.name_any(), user_name(user));
+    let is_mark = |mark: &str| mark.len() == MARK && mark.chars().all(|digit| digit.is_ascii_hexdigit());
+    let of_name = |other: &String| {
+        let mark = other.strip_prefix(&*name)?.strip_prefix('-')?;
+        let is_earlier = is_mark(mark) && *other != own;
+        is_earlier.then(|| (other.clone(), format!("{ROLE_PREFIX}{mark}:{name}")))
+    };
+    all.iter().filter_map(of_name).collect()
 }
 
 /// Whether etcd has to be asked to decide: it is there to be asked, and anything depends on it.
@@ -130,26 +145,12 @@ pub fn decide(seen: &Seen<'_>) -> Decision {
 
 fn live(seen: &Seen<'_>) -> Decision {
     let mut status = seen.user.status.clone().unwrap_or_default();
-    let own_role = role_name(seen.user);
-    let name = seen.user.name_any();
+    let (name, own_role) = (user_name(seen.user), role_name(seen.user));
     let state = match reached(seen) {
         Ok(state) => state,
         Err((stalls, why)) => return report::unchanged(seen, status, stalls, why),
     };
-    if state.roles.is_none() {
-        status.claimed_in = Some(state.cluster_id.clone());
-    }
-    let own = own(&status, &name, &own_role, state);
-    if state.roles.is_some() && !own.has_user(state) {
-        // What it was before is not what it is now: no certificate of this name stays.
-        (status.claimed_in, status.username, status.permissions_hash) = (None, None, None);
-        let acts = match seen.secret {
-            Presence::Own(_) => vec![Act::RemoveSecret],
-            Presence::Absent | Presence::Foreign => Vec::new(),
-        };
-        (status.secret_name, status.binding) = (None, None);
-        return report::stalled(seen, status, report::name_taken(seen, state), acts);
-    }
+    let own = Own { user: &name, role: &own_role };
     let (wanted, refused) = within(seen, state);
     let mut acts = Vec::new();
     if !has_finalizer(seen.user) {
@@ -189,10 +190,6 @@ fn reached<'a>(seen: &Seen<'a>) -> Result<&'a AuthState, (bool, Explanation)> {
         Etcd::NoAnswer(why) => Err((false, report::not_serving(seen, why))),
         Etcd::Refused(why) => Err((true, report::refused(seen, why))),
     }
-}
-
-fn own<'a>(status: &EtcdUserStatus, user: &'a str, role: &'a str, state: &AuthState) -> Own<'a> {
-    Own { user, role, claimed: status.claimed_in.as_ref() == Some(&state.cluster_id) }
 }
 
 /// What its role is to allow, and what the EtcdCluster does not admit.
@@ -310,11 +307,7 @@ fn leave(seen: &Seen<'_>) -> Decision {
         return done(status, Vec::new());
     }
     let going = seen.cluster.is_none_or(|cluster| cluster.metadata.deletion_timestamp.is_some());
-    let is_nothing = status.claimed_in.is_none() && status.username.is_none();
-    if going
-        || seen.user.spec.deletion_policy == UserDeletionPolicy::Retain
-        || is_nothing && seen.cluster.and_then(cluster_id).is_none()
-    {
+    if going || seen.user.spec.deletion_policy == UserDeletionPolicy::Retain {
         return done(status, vec![Act::RemoveFinalizer]);
     }
     let id = seen.cluster.and_then(cluster_id);
@@ -325,10 +318,10 @@ fn leave(seen: &Seen<'_>) -> Decision {
         }
         Etcd::NoAnswer(why) | Etcd::Refused(why) => return report::not_gone(seen, status, why),
     };
-    let (name, role) = (seen.user.name_any(), role_name(seen.user));
-    let own = own(&status, &name, &role, state);
+    let (name, role) = (user_name(seen.user), role_name(seen.user));
+    let own = Own { user: &name, role: &role };
     let mut acts = Vec::new();
-    if own.has_user(state) {
+    if state.roles.is_some() {
         acts.push(Act::DeleteUser);
     }
     if state.own_role.is_some() {

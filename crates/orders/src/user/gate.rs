@@ -12,7 +12,7 @@ use super::decide::{Act, AuthState};
 pub enum Unsafe {
     /// The role is not that of this EtcdUser.
     RoleNotOurs,
-    /// The user is not that of this EtcdUser: it has not its role, and existed before.
+    /// The user is not that of this EtcdUser: its name has not the uid that its role has; or there is none.
     UserNotOurs,
     /// A user that the operator or a member is.
     Reserved,
@@ -27,19 +27,19 @@ pub enum Unsafe {
 /// Whose changes they are.
 #[derive(Clone, Copy, Debug)]
 pub struct Own<'a> {
-    /// The name of the user.
+    /// The name of the user: `NAME-UID8`, so whoever has it is of this EtcdUser.
     pub user: &'a str,
-    /// The name of its role, which has the uid of the EtcdUser in it.
+    /// The name of its role: `quorate:UID8:NAME`.
     pub role: &'a str,
-    /// Status records that no user of this name was in this etcd cluster when this one was to be made.
-    pub claimed: bool,
 }
 
 impl Own<'_> {
-    /// Whether the user that etcd has is that of this EtcdUser.
-    pub fn has_user(&self, etcd: &AuthState) -> bool {
-        let has_role = |roles: &Vec<String>| roles.iter().any(|role| role == self.role);
-        etcd.roles.as_ref().is_some_and(|roles| self.claimed || has_role(roles))
+    /// Whether both are of one EtcdUser.
+    fn is_marked(self) -> bool {
+        let role = self.role.strip_prefix(ROLE_PREFIX).and_then(|rest| rest.split_once(':'));
+        role.is_some_and(|(mark, name)| {
+            !mark.is_empty() && self.user.strip_prefix(name) == Some(&*format!("-{mark}"))
+        })
     }
 }
 
@@ -47,20 +47,23 @@ impl Own<'_> {
 pub fn permits(own: Own<'_>, etcd: &AuthState, act: &Act) -> Result<(), Unsafe> {
     match act {
         Act::AddRole | Act::Grant(..) | Act::Revoke(_) | Act::DeleteRole => {
-            if own.role.starts_with(ROLE_PREFIX) { Ok(()) } else { Err(Unsafe::RoleNotOurs) }
+            if own.is_marked() {
+                Ok(())
+            } else {
+                Err(Unsafe::RoleNotOurs)
+            }
         }
         Act::AddUser => {
-            is_not_reserved(own)?;
-            // It is written down before that nobody had the name, so that what a crash leaves behind is known again.
-            if own.claimed && etcd.roles.is_none() { Ok(()) } else { Err(Unsafe::UserNotOurs) }
+            may_change(own)?;
+            if etcd.roles.is_none() { Ok(()) } else { Err(Unsafe::UserNotOurs) }
         }
         Act::GrantRole(role) => {
             if role != own.role && (role == ROOT || role.starts_with(ROLE_PREFIX)) {
                 return Err(Unsafe::RoleReserved);
             }
-            may_change(own, etcd)
+            may_change(own)
         }
-        Act::RevokeRole(_) | Act::DeleteUser => may_change(own, etcd),
+        Act::RevokeRole(_) | Act::DeleteUser => may_change(own),
         Act::AddFinalizer | Act::RemoveFinalizer | Act::WriteSecret | Act::RemoveSecret => Ok(()),
     }
 }
@@ -73,8 +76,8 @@ pub fn may_sign(
     (recorded, by): (Option<&Fingerprint>, &Fingerprint),
     clock_differs: Option<ClockDifference>,
 ) -> Result<(), Unsafe> {
-    is_not_reserved(own)?;
-    if !own.has_user(etcd) {
+    may_change(own)?;
+    if etcd.roles.is_none() {
         return Err(Unsafe::UserNotOurs);
     }
     if recorded != Some(by) {
@@ -86,14 +89,10 @@ pub fn may_sign(
     }
 }
 
-/// A user that is added in the same look is claimed.
-fn may_change(own: Own<'_>, etcd: &AuthState) -> Result<(), Unsafe> {
-    is_not_reserved(own)?;
-    let is_added = etcd.roles.is_none() && own.claimed;
-    if is_added || own.has_user(etcd) { Ok(()) } else { Err(Unsafe::UserNotOurs) }
-}
-
-fn is_not_reserved(own: Own<'_>) -> Result<(), Unsafe> {
+fn may_change(own: Own<'_>) -> Result<(), Unsafe> {
     let is_reserved = own.user == ROOT || own.user.starts_with(RESERVED_PREFIX);
-    if is_reserved { Err(Unsafe::Reserved) } else { Ok(()) }
+    if is_reserved {
+        return Err(Unsafe::Reserved);
+    }
+    if own.is_marked() { Ok(()) } else { Err(Unsafe::UserNotOurs) }
 }

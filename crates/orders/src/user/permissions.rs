@@ -54,9 +54,13 @@ impl Range {
         }
     }
 
-    /// Whether every key of it begins with one of these prefixes. Of an empty prefix they all do.
-    pub fn is_within(&self, prefixes: &[String]) -> bool {
-        prefixes.iter().any(|prefix| self.is_below(prefix.as_bytes()))
+    /// Whether one of these bounds admits every key of it. An empty one admits all keys, one that ends at a boundary what begins with it,
+    /// and one that does not is meant as a directory: itself, and what is below it.
+    pub fn is_within(&self, bounds: &[String]) -> bool {
+        bounds.iter().any(|bound| match below(bound) {
+            None => self.is_below(bound.as_bytes()),
+            Some(below) => *self == Self::key(bound.as_bytes()) || self.is_below(below.as_bytes()),
+        })
     }
 
     fn is_below(&self, prefix: &[u8]) -> bool {
@@ -86,6 +90,13 @@ impl Range {
         }
         format!("keys from {} to {}", text(&self.key), text(&self.end))
     }
+}
+
+/// For a bound that does not end at a boundary: what the keys below it begin with. A prefix of etcd is any text, so `/tenant1` would admit
+/// `/tenant10`, too, which is another tenant.
+pub(super) fn below(bound: &str) -> Option<String> {
+    let is_closed = bound.chars().next_back().is_none_or(|last| last.is_ascii_punctuation());
+    (!is_closed).then(|| format!("{bound}/"))
 }
 
 /// What a spec asks for. Two entries for one range allow both.

@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use kube_core::ResourceExt as _;
 use quorate_api::cluster::TlsProvider;
 use quorate_api::status::BindingStatus;
-use quorate_api::user::{EtcdUserStatus, ROLE_PREFIX, UserAccess};
+use quorate_api::user::{EtcdUserStatus, UserAccess};
 use quorate_api::{ConditionType, EtcdCluster, Explanation, Reason};
-use quorate_manifests::user::{NoSigner, Presence, secret_name};
+use quorate_manifests::user::{NoSigner, Presence, secret_name, user_name};
 
 use super::decide::{Act, AuthState, Decision, Seen, explain, missing_roles, role_name};
 use super::gate::Unsafe;
-use super::permissions::Permissions;
+use super::permissions::{Permissions, below};
 use crate::ready::{Verdict, sum_up};
 
 /// A hash of what a role allows, to compare.
@@ -72,22 +72,6 @@ pub(super) fn refused(seen: &Seen<'_>, why: &str) -> Explanation {
     explain(Reason::AuthEnabled, text)
 }
 
-pub(super) fn name_taken(seen: &Seen<'_>, state: &AuthState) -> Explanation {
-    let name = seen.user.name_any();
-    let earlier = state.roles.iter().flatten().find(|role| role.starts_with(ROLE_PREFIX));
-    let text = match earlier {
-        Some(role) => format!(
-            "etcd has a user {name} with role {role}, of another EtcdUser of this name, which was deleted with deletionPolicy: Retain or \
-             is in a snapshot. It is left alone. To have this one make it anew: etcdctl user delete {name}; etcdctl role delete {role}"
-        ),
-        None => format!(
-            "etcd has a user {name} that this EtcdUser did not make. It is left alone, and gets no certificate. Give this EtcdUser another \
-             name, or, if nobody needs that user: etcdctl user delete {name}"
-        ),
-    };
-    explain(Reason::NameTaken, text)
-}
-
 pub(super) fn foreign_secret(seen: &Seen<'_>) -> Explanation {
     let text = format!(
         "Secret {} exists and is not owned by this EtcdUser, so it is left alone. Delete or rename it",
@@ -113,10 +97,10 @@ pub(super) fn no_signer(seen: &Seen<'_>, why: &NoSigner) -> (bool, Explanation) 
         }
         NoSigner::Elsewhere => {
             let text = format!(
-                "etcd knows the user, but the key of the authority of EtcdCluster {cluster} is somewhere else (tls.provider), so it has no \
-                 certificate in Secret {}. Have one issued there, with the common name {}",
+                "etcd knows the user, but the key of the authority of EtcdCluster {cluster} is somewhere else (tls.provider), so Secret {} gets \
+                 no certificate that members take. Have one issued by that authority, with the common name {}, for the application",
                 secret_name(&seen.user.name_any()),
-                seen.user.name_any()
+                user_name(seen.user)
             );
             (false, explain(Reason::CertificatesMissing, text))
         }
@@ -191,15 +175,16 @@ pub(super) fn of_live(
     if !in_etcd || !acts.is_empty() || !exists {
         let what = match (in_etcd, exists) {
             (false, _) => {
-                format!("user {} and its role are made, or put right, in etcd", seen.user.name_any())
+                format!("user {} and its role are made, or put right, in etcd", user_name(seen.user))
             }
             (true, _) => format!("Secret {name} is written"),
         };
         return told(seen, status, Verdict::UnderWay, explain(Reason::UserPending, what), acts);
     }
     let text = format!(
-        "user {} is in etcd as the spec asks for; an application connects with Secret {name}",
-        seen.user.name_any()
+        "user {} is in etcd as the spec asks for; an application connects with Secret {name}{}",
+        user_name(seen.user),
+        earlier(state)
     );
     if state.enabled {
         return told(seen, status, Verdict::Ready, explain(Reason::UserReady, text), acts);
@@ -212,8 +197,28 @@ pub(super) fn of_live(
     told(seen, status, Verdict::Ready, explain(Reason::AuthDisabled, text), acts)
 }
 
+/// What earlier EtcdUsers of this name left in etcd. It is for people to say whether anybody needs that.
+pub(super) fn earlier(state: &AuthState) -> String {
+    if state.earlier.is_empty() {
+        return String::new();
+    }
+    let own =
+        |(user, role): &(String, String)| format!("etcdctl user delete {user}; etcdctl role delete {role}");
+    // A message has an end. Once these are gone, it names the next.
+    let commands: Vec<String> = state.earlier.iter().take(4).map(own).collect();
+    format!(
+        ". Earlier EtcdUsers of this name left users in etcd, which go on. If nobody needs them: {}",
+        commands.join("; ")
+    )
+}
+
 fn not_allowed(seen: &Seen<'_>, refused: &[String]) -> Explanation {
     let allowed = seen.allowed.unwrap_or_default();
+    let describe = |bound: &String| match below(bound) {
+        None => bound.clone(),
+        Some(below) => format!("{bound} (that key, and prefix {below})"),
+    };
+    let allowed: Vec<String> = allowed.iter().map(describe).collect();
     let allowed = if allowed.is_empty() { "nothing".to_owned() } else { allowed.join(", ") };
     let text = format!(
         "spec.auth.allowedPrefixes of EtcdCluster {} has {allowed}, and this EtcdUser asks for {}: that is not given, and was taken away \
@@ -226,7 +231,7 @@ fn not_allowed(seen: &Seen<'_>, refused: &[String]) -> Explanation {
 
 /// The EtcdUser is being deleted, and its user with it.
 pub(super) fn going(seen: &Seen<'_>, status: EtcdUserStatus, acts: Vec<Act>) -> Decision {
-    let text = format!("user {} and role {} are deleted in etcd", seen.user.name_any(), role_name(seen.user));
+    let text = format!("user {} and role {} are deleted in etcd", user_name(seen.user), role_name(seen.user));
     told(seen, status, Verdict::UnderWay, explain(Reason::Deleting, text), acts)
 }
 
@@ -235,7 +240,7 @@ pub(super) fn not_gone(seen: &Seen<'_>, status: EtcdUserStatus, why: &str) -> De
     let text = format!(
         "user {} cannot be deleted in EtcdCluster {}: {why}. It is tried again. To let the EtcdUser go without that, set its \
          spec.deletionPolicy to Retain",
-        seen.user.name_any(),
+        user_name(seen.user),
         seen.user.spec.cluster
     );
     told(seen, status, Verdict::UnderWay, explain(Reason::ClusterNotServing, text), Vec::new())

@@ -15,6 +15,7 @@ use super::*;
 
 const NOW: Instant = Instant(1_800_000_000_000);
 const ID: &str = "8e9e05c52164694d";
+const OWN: &str = "billing-01234567";
 const OWN_ROLE: &str = "quorate:01234567:billing";
 
 /// etcd's auth, and what Kubernetes has of the EtcdUser.
@@ -78,7 +79,8 @@ impl World {
             Etcd::Answered(AuthState {
                 cluster_id: self.id.to_owned(),
                 enabled: self.enabled,
-                roles: self.users.get("billing").cloned(),
+                roles: self.users.get(OWN).cloned(),
+                earlier: earlier(&user, &self.users.keys().cloned().collect::<Vec<_>>()),
                 own_role: self.roles.get(&role_name(&user)).cloned(),
                 named: named.collect(),
             })
@@ -142,16 +144,16 @@ impl World {
                 self.roles.get_mut(&role).expect("the role exists").remove(range).expect("it is granted");
             }
             Act::AddUser => {
-                assert!(self.users.insert("billing".to_owned(), Vec::new()).is_none(), "it exists");
+                assert!(self.users.insert(OWN.to_owned(), Vec::new()).is_none(), "it exists");
             }
             Act::GrantRole(role) => {
                 assert!(self.roles.contains_key(role), "no role {role}");
-                self.users.get_mut("billing").expect("the user exists").push(role.clone());
+                self.users.get_mut(OWN).expect("the user exists").push(role.clone());
             }
             Act::RevokeRole(role) => {
-                self.users.get_mut("billing").expect("the user exists").retain(|has| has != role);
+                self.users.get_mut(OWN).expect("the user exists").retain(|has| has != role);
             }
-            Act::DeleteUser => drop(self.users.remove("billing").expect("the user exists")),
+            Act::DeleteUser => drop(self.users.remove(OWN).expect("the user exists")),
             Act::DeleteRole => {
                 self.roles.remove(&role).expect("the role exists");
                 self.users.values_mut().for_each(|roles| roles.retain(|has| *has != role));
@@ -161,7 +163,7 @@ impl World {
     }
 
     fn is_as_desired(&self) -> bool {
-        self.users.get("billing").is_some_and(|roles| roles == &[OWN_ROLE])
+        self.users.get(OWN).is_some_and(|roles| roles == &[OWN_ROLE])
             && self.roles.get(OWN_ROLE) == Some(&both())
     }
 
@@ -204,12 +206,8 @@ fn a_user_is_made_with_exactly_what_its_spec_says_and_then_nothing_is_done() {
     let kinds: Vec<Act> = world.done.clone();
     assert_eq!(kinds.first(), Some(&Act::AddFinalizer), "before anything is in etcd");
     let place = |act: &Act| kinds.iter().position(|done| done == act).unwrap();
-    assert!(
-        place(&Act::AddRole) < place(&Act::AddUser),
-        "a user without its role could not be told from others"
-    );
-    assert_eq!(world.user["status"]["claimedIn"], ID);
-    assert_eq!(world.user["status"]["username"], "billing");
+    assert!(place(&Act::AddRole) < place(&Act::AddUser), "a user never exists without its role");
+    assert_eq!(world.user["status"]["username"], OWN);
     assert!(!world.pass(usize::MAX), "nothing is written when nothing has changed");
 }
 
@@ -240,41 +238,52 @@ fn wherever_the_operator_dies_the_next_one_ends_at_the_same_and_touches_nothing_
 }
 
 #[test]
-fn a_user_of_somebody_else_is_left_alone_and_gets_no_certificate() {
+fn a_user_of_somebody_else_is_another_one_though_it_has_the_name_of_the_etcd_user() {
     let mut world = World::new();
     world.users.insert("billing".to_owned(), vec!["root".to_owned()]);
     world.settle();
-    assert_reason(&world, Reason::NameTaken, "True", "did not make");
-    assert_eq!((world.done.len(), &*world.users["billing"]), (0, &["root".to_owned()][..]));
+    assert!(world.is_as_desired(), "{world:?}");
     world.delete();
     world.settle();
-    assert!(
-        world.users.contains_key("billing") && world.done.is_empty(),
-        "it has no finalizer, so it goes by itself"
-    );
+    assert_eq!(world.users, [("billing".to_owned(), vec!["root".to_owned()])].into());
+}
 
-    // Not even when it was recorded in an etcd that has been replaced, as by a restore in place.
-    let mut world = World::settled();
-    (world.users, world.roles, world.id) = (BTreeMap::new(), BTreeMap::new(), "1");
-    world.cluster.as_mut().unwrap()["status"]["clusterID"] = json!("1");
-    world.users.insert("billing".to_owned(), Vec::new());
+/// One that was deleted with `deletionPolicy: Retain`, or lost with its namespace, or that a restored snapshot brought back. Its certificates
+/// may be with anybody, so the new user is another one.
+#[test]
+fn the_user_of_an_earlier_etcd_user_of_this_name_goes_on_as_it_was_and_the_new_one_is_made() {
+    let mut world = World::new();
+    let (user, role) = ("billing-fedcba98".to_owned(), "quorate:fedcba98:billing".to_owned());
+    world.users.insert(user.clone(), vec![role.clone()]);
+    world.roles.insert(role.clone(), [(Range::prefix(b""), ReadWrite)].into());
     world.settle();
-    assert_reason(&world, Reason::NameTaken, "True", "etcdctl user delete billing");
-    assert_eq!(world.user["status"].get("username"), None);
-    world.users.clear();
+    assert!(world.is_as_desired(), "{world:?}");
+    world.delete();
     world.settle();
-    assert!(world.is_as_desired(), "the name is free");
+    assert!(world.gone);
+    assert_eq!(world.users, [(user, vec![role.clone()])].into());
+    assert_eq!(world.roles.keys().collect::<Vec<_>>(), [&role]);
 }
 
 #[test]
-fn the_user_of_an_earlier_etcd_user_of_this_name_is_not_taken_over() {
-    let mut world = World::new();
-    let earlier = "quorate:fedcba98:billing".to_owned();
-    world.users.insert("billing".to_owned(), vec![earlier.clone()]);
-    world.roles.insert(earlier.clone(), [(Range::prefix(b""), ReadWrite)].into());
-    world.settle();
-    assert_reason(&world, Reason::NameTaken, "True", "etcdctl role delete quorate:fedcba98:billing");
-    assert_eq!((world.users["billing"].clone(), world.done.len()), (vec![earlier], 0));
+fn users_of_earlier_etcd_users_are_named_with_the_commands_that_delete_them() {
+    let user: EtcdUser = serde_json::from_value(World::new().user).unwrap();
+    let all = [
+        "root",
+        "billing",
+        OWN,
+        "billing-fedcba98",
+        "billing-fedcba98-01234567",
+        "billing-2",
+        "shop-fedcba98",
+    ];
+    let found = earlier(&user, &all.map(str::to_owned));
+    assert_eq!(found, [("billing-fedcba98".to_owned(), "quorate:fedcba98:billing".to_owned())]);
+    let state = AuthState { earlier: found, ..AuthState::default() };
+    let said = super::report::earlier(&state);
+    let commands = "etcdctl user delete billing-fedcba98; etcdctl role delete quorate:fedcba98:billing";
+    assert!(said.ends_with(commands), "{said}");
+    assert_eq!(super::report::earlier(&AuthState::default()), "");
 }
 
 #[test]
@@ -305,9 +314,9 @@ fn drift_is_put_right() {
         }),
         ("no role", |world| {
             world.roles.remove(OWN_ROLE);
-            world.users.get_mut("billing").unwrap().clear();
+            world.users.get_mut(OWN).unwrap().clear();
         }),
-        ("root by hand", |world| world.users.get_mut("billing").unwrap().push("root".to_owned())),
+        ("root by hand", |world| world.users.get_mut(OWN).unwrap().push("root".to_owned())),
         ("no user", |world| world.users.clear()),
     ];
     for (what, drift) in table {
@@ -361,11 +370,11 @@ fn a_role_made_by_hand_is_granted_where_it_exists_and_allows_nothing_beyond_the_
     assert_reason(&world, Reason::RoleNotFound, "True", "etcd has no role reader");
     world.roles.insert("reader".to_owned(), [(Range::prefix(b"/shared/"), Read)].into());
     world.settle();
-    assert_eq!(world.users["billing"], [OWN_ROLE, "reader"]);
+    assert_eq!(world.users[OWN], [OWN_ROLE, "reader"]);
     world.allowed = Some(vec!["/billing/".to_owned(), "/flags/".to_owned()]);
     world.settle();
     assert_reason(&world, Reason::PermissionNotAllowed, "True", "role reader");
-    assert_eq!(world.users["billing"], [OWN_ROLE], "and it is taken away");
+    assert_eq!(world.users[OWN], [OWN_ROLE], "and it is taken away");
     world.edit(|user| user["spec"]["roles"] = json!([]));
     world.settle();
     assert!(world.is_as_desired() && world.roles.contains_key("reader"), "the role of others stays");
@@ -456,29 +465,36 @@ fn the_gate_refuses_every_change_of_what_is_not_that_of_the_user() {
         roles: roles.map(|roles| roles.iter().map(|role| (*role).to_owned()).collect()),
         ..AuthState::default()
     };
-    let own = Own { user: "billing", role: OWN_ROLE, claimed: false };
-    let claimed = Own { claimed: true, ..own };
+    let own = Own { user: OWN, role: OWN_ROLE };
     let grant = |role: &str| Act::GrantRole(role.to_owned());
-    let (others, none, ours) = (etcd(Some(&["others"])), etcd(None), etcd(Some(&[OWN_ROLE])));
-    for act in [Act::DeleteUser, grant(OWN_ROLE), Act::RevokeRole("others".to_owned())] {
-        assert_eq!(permits(own, &others, &act), Err(Unsafe::UserNotOurs), "{act:?}");
-        assert_eq!(permits(own, &ours, &act), Ok(()), "{act:?}");
-        assert_eq!(permits(claimed, &others, &act), Ok(()), "{act:?}: a crash left it without its role");
+    let (none, ours) = (etcd(None), etcd(Some(&[OWN_ROLE])));
+    let of_users = [Act::DeleteUser, grant(OWN_ROLE), Act::RevokeRole("others".to_owned()), Act::AddUser];
+    for act in &of_users {
+        let state = if *act == Act::AddUser { &none } else { &ours };
+        assert_eq!(permits(own, state, act), Ok(()), "{act:?}");
+        for user in ["billing", "billing-fedcba98", "shop-01234567", "billing01234567", ""] {
+            assert_eq!(permits(Own { user, ..own }, state, act), Err(Unsafe::UserNotOurs), "{act:?}, {user}");
+        }
         for user in ["root", "quorate-client"] {
-            assert_eq!(permits(Own { user, ..claimed }, &ours, &act), Err(Unsafe::Reserved), "{act:?}");
+            assert_eq!(permits(Own { user, ..own }, state, act), Err(Unsafe::Reserved), "{act:?}");
         }
     }
-    assert_eq!(permits(own, &none, &Act::AddUser), Err(Unsafe::UserNotOurs), "not recorded before");
-    assert_eq!(permits(claimed, &none, &Act::AddUser), Ok(()));
-    assert_eq!(permits(claimed, &others, &Act::AddUser), Err(Unsafe::UserNotOurs), "it exists");
-    assert_eq!(permits(Own { user: "root", ..claimed }, &none, &Act::AddUser), Err(Unsafe::Reserved));
+    let without_uid = Own { user: "billing-", role: "quorate::billing" };
+    assert_eq!(permits(without_uid, &none, &Act::AddUser), Err(Unsafe::UserNotOurs));
+    assert_eq!(permits(own, &ours, &Act::AddUser), Err(Unsafe::UserNotOurs), "it exists");
     for role in ["root", "quorate:fedcba98:other"] {
         assert_eq!(permits(own, &ours, &grant(role)), Err(Unsafe::RoleReserved));
     }
     for act in
         [Act::AddRole, Act::DeleteRole, Act::Revoke(Range::key("x")), Act::Grant(Range::key("x"), Read)]
     {
-        assert_eq!(permits(Own { role: "others", ..own }, &ours, &act), Err(Unsafe::RoleNotOurs), "{act:?}");
+        for role in ["others", "quorate:fedcba98:billing", "quorate:01234567:shop"] {
+            assert_eq!(
+                permits(Own { role, ..own }, &ours, &act),
+                Err(Unsafe::RoleNotOurs),
+                "{act:?}, {role}"
+            );
+        }
         assert_eq!(permits(own, &ours, &act), Ok(()), "{act:?}");
     }
 }
@@ -486,22 +502,18 @@ fn the_gate_refuses_every_change_of_what_is_not_that_of_the_user() {
 #[test]
 fn the_gate_lets_the_recorded_authority_sign_for_a_user_of_its_own_by_a_clock_that_agrees() {
     let (known, other) = (Fingerprint::new("aa"), Fingerprint::new("bb"));
-    let own = Own { user: "billing", role: OWN_ROLE, claimed: false };
+    let own = Own { user: OWN, role: OWN_ROLE };
     let state = AuthState { roles: Some(vec![OWN_ROLE.to_owned()]), ..AuthState::default() };
-    let taken = AuthState { roles: Some(vec!["others".to_owned()]), ..AuthState::default() };
-    assert_eq!(may_sign(own, &state, (Some(&known), &known), None), Ok(()));
+    let by = (Some(&known), &known);
+    assert_eq!(may_sign(own, &state, by, None), Ok(()));
     assert_eq!(may_sign(own, &state, (Some(&known), &other), None), Err(Unsafe::AnotherAuthority), "R19");
     assert_eq!(may_sign(own, &state, (None, &other), None), Err(Unsafe::AnotherAuthority), "R19");
-    assert_eq!(may_sign(own, &taken, (Some(&known), &known), None), Err(Unsafe::UserNotOurs));
-    assert_eq!(may_sign(own, &AuthState::default(), (Some(&known), &known), None), Err(Unsafe::UserNotOurs));
-    let root = Own { user: "root", ..own };
-    assert_eq!(may_sign(root, &state, (Some(&known), &known), None), Err(Unsafe::Reserved));
+    let of_others = Own { user: "billing-fedcba98", ..own };
+    assert_eq!(may_sign(of_others, &state, by, None), Err(Unsafe::UserNotOurs));
+    assert_eq!(may_sign(own, &AuthState::default(), by, None), Err(Unsafe::UserNotOurs), "there is none");
+    assert_eq!(may_sign(Own { user: "root", ..own }, &state, by, None), Err(Unsafe::Reserved));
     let differs = ClockDifference::Ahead(quorate_model::Span::seconds(600));
-    assert_eq!(
-        may_sign(own, &state, (Some(&known), &known), Some(differs)),
-        Err(Unsafe::ClockDiffers(differs)),
-        "R23"
-    );
+    assert_eq!(may_sign(own, &state, by, Some(differs)), Err(Unsafe::ClockDiffers(differs)), "R23");
 }
 
 #[test]
@@ -522,13 +534,14 @@ fn a_prefix_ends_where_no_key_begins_with_it_any_more() {
 
 #[test]
 fn a_range_is_within_a_prefix_if_every_key_of_it_is() {
-    let allowed = ["/a/".to_owned(), "/b".to_owned()];
+    let allowed = ["/a/".to_owned(), "/b-".to_owned()];
     let range = |key: &[u8], end: &[u8]| Range { key: key.to_vec(), end: end.to_vec() };
     let within = [
         Range::prefix(b"/a/"),
         Range::prefix(b"/a/x/"),
         Range::key("/a/x"),
-        Range::key("/b"),
+        Range::key("/b-"),
+        Range::prefix(b"/b-1"),
         range(b"/a/x", b"/a/y"),
     ];
     let beyond = [
@@ -548,6 +561,41 @@ fn a_range_is_within_a_prefix_if_every_key_of_it_is() {
         assert!(!range.is_within(&allowed), "{}", range.describe());
         assert!(range.is_within(&[String::new()]) && !range.is_within(&[]), "{}", range.describe());
     }
+}
+
+#[test]
+fn a_bound_that_ends_within_a_word_admits_what_is_below_it_and_no_neighbour() {
+    let allowed = ["/tenant1".to_owned(), "/é".to_owned()];
+    let within = [
+        Range::key("/tenant1"),
+        Range::key("/tenant1/a"),
+        Range::prefix(b"/tenant1/"),
+        Range::prefix("/é/".as_bytes()),
+    ];
+    let beyond = [
+        Range::key("/tenant10"),
+        Range::key("/tenant1-b"),
+        Range::prefix(b"/tenant1"),
+        Range::prefix(b"/tenant10/"),
+        Range { key: b"/tenant1".to_vec(), end: b"/tenant10".to_vec() },
+        Range::prefix("/éa".as_bytes()),
+    ];
+    for range in within {
+        assert!(range.is_within(&allowed), "{}", range.describe());
+    }
+    for range in beyond {
+        assert!(!range.is_within(&allowed), "{}", range.describe());
+    }
+
+    let mut world = World::settled();
+    world.edit(|user| user["spec"]["permissions"] = json!([{"prefix": "/tenant1", "access": "ReadWrite"}]));
+    world.allowed = Some(vec!["/tenant1".to_owned()]);
+    world.settle();
+    assert_reason(&world, Reason::PermissionNotAllowed, "True", "/tenant1 (that key, and prefix /tenant1/)");
+    assert!(world.roles[OWN_ROLE].is_empty());
+    world.edit(|user| user["spec"]["permissions"] = json!([{"prefix": "/tenant1/", "access": "ReadWrite"}]));
+    world.settle();
+    assert_eq!(world.roles[OWN_ROLE], [(Range::prefix(b"/tenant1/"), ReadWrite)].into());
 }
 
 #[test]

@@ -450,6 +450,10 @@ impl Acting {
                 // It may arrive late, so what was seen before says nothing any more.
                 memory.auth = None;
             }
+            if matches!(called, Err(CallError::Refused(why, _)) if why.is_about_caller()) {
+                // A person has enabled it since it was seen to be off.
+                memory.auth = memory.auth.filter(|(_, seen)| seen.enabled);
+            }
         }
         let ended = group.running[nth].reply(memory, owner, reply, now)?;
         group.running.remove(nth);

@@ -197,8 +197,9 @@ impl Observing {
             }
             (Phase::MemberList(observed), Task::Auth { .. }, Reply::Auth(seen)) => {
                 // Where it is not known, what was seen before stays, and grows old.
-                memory.auth = seen.ok().or(memory.auth);
-                observed.snapshot.etcd.auth = memory.auth;
+                let cluster = observed.snapshot.record.cluster_id;
+                memory.auth = seen.ok().map(|seen| (cluster, seen)).or(memory.auth);
+                observed.snapshot.etcd.auth = memory.auth_of(cluster);
             }
             (Phase::Proof(observed), Task::Read { kind, name }, Reply::Object(read)) => {
                 observed.read_pod(memory, *kind, name, read, now);
@@ -348,6 +349,10 @@ impl Observing {
     /// of its own pass.
     fn plan_calmly(&self, observed: &mut Observed, memory: &mut Memory, now: Instant) -> Option<Plan> {
         let committed = committed(&observed.snapshot, now);
+        if observed.snapshot.record.has_credential() && observed.snapshot.etcd.auth.is_none() {
+            // Nothing is seen of it in this etcd cluster: it may be off.
+            return None;
+        }
         let list = memory.calm.list_that_holds(&observed.snapshot.etcd.answers, committed, now)?.clone();
         if self.always_proves() {
             return None;
@@ -365,7 +370,9 @@ impl Observing {
 
     fn read_list(&mut self, observed: Observed, at: MemberName, now: Instant) {
         let known = observed.snapshot.etcd.auth.as_ref();
-        let auth = observed.snapshot.asks_for_auth(known, now).then(|| Task::Auth { at: at.clone() });
+        let is_ours = observed.snapshot.record.has_credential();
+        let asks = observed.snapshot.asks_for_auth(known, now);
+        let auth = asks.then(|| Task::Auth { at: at.clone(), is_ours });
         let tasks = auth.into_iter().chain([Task::MemberList { at }]).collect();
         self.begin(Phase::MemberList(observed), tasks);
     }
@@ -405,7 +412,7 @@ impl Observing {
                 snapshot.priority_class_refused = memory.priority_class.refused().cloned();
                 snapshot.running_backups.clone_from(&memory.running_backups);
                 snapshot.users_to_come.clone_from(&memory.users_to_come);
-                snapshot.etcd.auth = memory.auth;
+                snapshot.etcd.auth = memory.auth_of(snapshot.record.cluster_id);
                 let given = snapshot.certificates.as_mut().and_then(|own| own.given.as_mut());
                 if let (Some(given), Some(says)) = (given, &memory.issuer_says) {
                     given.see_issuer(says);

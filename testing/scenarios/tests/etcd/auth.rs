@@ -12,12 +12,7 @@ async fn auth_is_switched_on_and_off_under_writes_of_a_user_and_none_fails() -> 
     world.create("demo", spec(3)).await?;
     world.settled("demo", 3).await?;
     user(&world, "app").await?;
-    until("the user has its Secret", async || {
-        let found = world.with_certificate_of("app-etcd").members("demo").await;
-        Ok(found.map(drop).map_err(|error| error.to_string()))
-    })
-    .await?;
-    let app = world.with_certificate_of("app-etcd");
+    let app = user_of(&world, "app").await?;
     let writer = Writer::start(&app, "demo").await?;
 
     world.patch("demo", json!({ "spec": { "auth": { "enabled": true } } })).await?;
@@ -53,7 +48,18 @@ async fn auth_is_switched_on_and_off_under_writes_of_a_user_and_none_fails() -> 
     writer.stop().await?.are_all_readable(&app, "demo").await
 }
 
-async fn user(world: &NamespaceClient, name: &str) -> Result<()> {
+/// A client with the certificate of an EtcdUser, once it has one.
+pub(crate) async fn user_of(world: &NamespaceClient, name: &str) -> Result<NamespaceClient> {
+    let client = world.with_certificate_of(&format!("{name}-etcd"));
+    until("the user has its Secret", async || {
+        Ok(client.members("demo").await.map(drop).map_err(|error| error.to_string()))
+    })
+    .await?;
+    Ok(client)
+}
+
+/// An EtcdUser that may do everything.
+pub(crate) async fn user(world: &NamespaceClient, name: &str) -> Result<()> {
     let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("operator.etcd.io", "v1alpha1", "EtcdUser"));
     let users: Api<DynamicObject> = Api::default_namespaced_with(world.client.clone(), &kind);
     let mut user = DynamicObject::new(name, &kind);

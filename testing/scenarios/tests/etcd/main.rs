@@ -2,6 +2,7 @@
 
 mod alerts;
 mod auth;
+mod auth_restores;
 mod backups_before;
 mod certificates;
 mod connection;

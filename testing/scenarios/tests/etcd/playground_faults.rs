@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use quorate_etcd::Read;
 use quorate_scenarios::{Playground, Writer, spec, until};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The member of this name in status.
 async fn member(world: &Playground, name: &str) -> Result<Value> {
@@ -88,7 +88,8 @@ async fn a_disk_that_hangs_is_named_in_status_and_its_member_recovers() -> Resul
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn auth_that_a_person_enables_makes_no_member_unready_and_can_be_disabled_again() -> Result<()> {
+async fn auth_that_a_person_enables_makes_no_member_unready_is_told_and_can_be_disabled_or_handed_over()
+-> Result<()> {
     let world = Playground::start().await?;
     world.create("demo", spec(3)).await?;
     world.settled("demo", 3).await?;
@@ -101,9 +102,23 @@ async fn auth_that_a_person_enables_makes_no_member_unready_and_can_be_disabled_
     for pod in world.pods_of("demo").await? {
         ensure!(quorate_scenarios::is_ready(&pod), "a refusal by auth is an answer");
     }
+    // A member that cannot be added has the operator look.
+    world.patch("demo", json!({ "spec": { "size": 4 } })).await?;
+    world.wait_for_condition("demo", "AuthReady", "False").await?;
+    world.reports("demo", r#"-p '{"spec":{"auth":{"enabled":true}}}'"#).await?;
     world.fault(&["enable-auth", "demo", "--undo"])?;
-    world.settled("demo", 3).await?;
+    world.settled("demo", 4).await?;
     let (_, member) = world.members("demo").await?.remove(0);
     member.get("key", Read::Serializable).await?;
+
+    world.fault(&["enable-auth", "demo"])?;
+    world.patch("demo", json!({ "spec": { "size": 3, "auth": { "enabled": true } } })).await?;
+    world.wait_for_condition("demo", "AuthReady", "True").await?;
+    until("three members are left", async || {
+        let status = world.status("demo").await?;
+        let is_so = status["memberCount"] == 3 && status["readyReplicas"] == 3;
+        Ok(if is_so { Ok(()) } else { Err(status["conditions"].to_string()) })
+    })
+    .await?;
     Ok(())
 }

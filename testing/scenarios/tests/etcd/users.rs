@@ -21,7 +21,7 @@ async fn each_user_reads_and_writes_its_own_prefix_and_nothing_else_until_it_is_
         // Nobody is kept from anything yet, and status says so.
         is(&world, name, "True", "AuthDisabled").await?;
     }
-    let auth = json!({ "enabled": true, "allowedPrefixes": ["/billing/", "/shop/", "/ka"] });
+    let auth = json!({ "enabled": true, "allowedPrefixes": ["/billing/", "/shop/", "/ka/"] });
     world.patch("demo", json!({ "spec": { "auth": auth } })).await?;
     world.wait_for_condition("demo", "AuthReady", "True").await?;
     let root = client(&world, &entries(&world, "demo-operator-tls").await?).await?;
@@ -40,10 +40,12 @@ async fn each_user_reads_and_writes_its_own_prefix_and_nothing_else_until_it_is_
     }
 
     // Somebody gives it more than its spec says, and takes its role from it.
-    let role = root.user_get("billing").await?.into_iter().next().context("it has a role")?;
+    let role =
+        root.user_get(&named(&world, "billing").await?).await?.into_iter().next().context("it has a role")?;
     let everything = Permission { key: vec![0], range_end: vec![0], access: KeyAccess::Read };
     root.role_grant_permission(&role, &everything).await?;
-    root.user_revoke_role("shop", &root.user_get("shop").await?.concat()).await?;
+    let [billings, shops] = [named(&world, "billing").await?, named(&world, "shop").await?];
+    root.user_revoke_role(&shops, &root.user_get(&shops).await?.concat()).await?;
     // An edit has them looked at; otherwise that takes some minutes.
     for name in ["billing", "shop"] {
         let more = json!({ "spec": { "authentication": { "certificate": { "validityDuration": "48h" } } } });
@@ -51,7 +53,7 @@ async fn each_user_reads_and_writes_its_own_prefix_and_nothing_else_until_it_is_
     }
     until("the drift is put right", async || {
         let permissions = root.role_get(&role).await?;
-        let roles = root.user_get("shop").await?;
+        let roles = root.user_get(&shops).await?;
         let is_right = !permissions.contains(&everything) && roles.len() == 1;
         Ok(if is_right { Ok(()) } else { Err(format!("{permissions:?}, {roles:?}")) })
     })
@@ -95,23 +97,23 @@ async fn each_user_reads_and_writes_its_own_prefix_and_nothing_else_until_it_is_
     .await?;
     is_denied(connect(&world, "greedy").await?.get("/billing/a", Read::Linearizable).await.map(drop))?;
     let narrower =
-        json!({ "spec": { "auth": { "allowedPrefixes": ["/billing/", "/shop/b", "/shop/c", "/ka"] } } });
+        json!({ "spec": { "auth": { "allowedPrefixes": ["/billing/", "/shop/b", "/shop/c", "/ka/"] } } });
     world.patch("demo", narrower).await?;
     is(&world, "shop", "False", "PermissionNotAllowed").await?;
     until("shop is refused", async || {
         Ok(is_denied(shop.put("/shop/a", "x").await.map(drop)).map_err(|error| error.to_string()))
     })
     .await?;
-    let wider = json!({ "spec": { "auth": { "allowedPrefixes": ["/billing/", "/shop/", "/ka"] } } });
+    let wider = json!({ "spec": { "auth": { "allowedPrefixes": ["/billing/", "/shop/", "/ka/"] } } });
     world.patch("demo", wider).await?;
     is(&world, "shop", "True", "UserReady").await?;
 
     // What others made is left alone.
     root.user_add("kamaji").await?;
-    create(&world, "kamaji", json!([{ "prefix": "/kamaji/", "access": "ReadWrite" }])).await?;
-    is(&world, "kamaji", "False", "NameTaken").await?;
+    create(&world, "kamaji", json!([{ "prefix": "/ka/", "access": "ReadWrite" }])).await?;
+    is(&world, "kamaji", "True", "UserReady").await?;
     ensure!(root.user_get("kamaji").await?.is_empty(), "it got a role");
-    ensure!(secrets(&world).get_opt("kamaji-etcd").await?.is_none(), "it got a certificate");
+    connect(&world, "kamaji").await?.put("/ka/a", "its own").await?;
 
     for name in ["billing", "kamaji", "greedy"] {
         users(&world).delete(name, &DeleteParams::default()).await?;
@@ -120,9 +122,29 @@ async fn each_user_reads_and_writes_its_own_prefix_and_nothing_else_until_it_is_
     // Its connection is still open, and its certificate still valid.
     is_denied(billing.get("/billing/a", Read::Linearizable).await.map(drop))?;
     let left = root.user_list().await?;
-    ensure!(left == ["kamaji", "root", "shop"], "{left:?}");
+    ensure!(left == ["kamaji", "root", shops.as_str()], "{left:?}");
+    ensure!(!left.contains(&billings), "it is there");
     ensure!(!root.role_list().await?.contains(&role), "its role is left");
     shop.put("/shop/c", "and the other goes on").await?;
+
+    // One of the same name is another user: a certificate of the former one is not revived by it.
+    create(&world, "billing", json!([{ "prefix": "/billing/", "access": "ReadWrite" }])).await?;
+    is(&world, "billing", "True", "UserReady").await?;
+    connect(&world, "billing").await?.put("/billing/a", "anew").await?;
+    is_denied(billing.get("/billing/a", Read::Linearizable).await.map(drop))?;
+
+    // Nor is one that was kept taken over, and it goes on as it was.
+    let keep = json!({ "spec": { "deletionPolicy": "Retain" } });
+    users(&world).patch("shop", &PatchParams::default(), &Patch::Merge(&keep)).await?;
+    users(&world).delete("shop", &DeleteParams::default()).await?;
+    gone(&world, "shop").await?;
+    create(&world, "shop", json!([{ "prefix": "/shop/b", "access": "Read" }])).await?;
+    is(&world, "shop", "True", "UserReady").await?;
+    ensure!(named(&world, "shop").await? != shops, "the same user");
+    is_denied(connect(&world, "shop").await?.put("/shop/c", "x").await.map(drop))?;
+    shop.put("/shop/c", "with the certificate that was kept").await?;
+    let said = users(&world).get("shop").await?.data["status"].to_string();
+    ensure!(said.contains(&format!("etcdctl user delete {shops}")), "{said}");
     Ok(())
 }
 
@@ -137,7 +159,7 @@ async fn what_an_operator_that_died_left_in_etcd_is_known_again_and_goes_with_th
         create(&world, "billing", json!([{ "prefix": "/billing/", "access": "ReadWrite" }])).await?;
         is(&world, "billing", "True", "AuthDisabled").await.with_context(|| format!("crash {point}"))?;
         let etcd = operator(&world).await?;
-        let roles = etcd.user_get("billing").await?;
+        let roles = etcd.user_get(&named(&world, "billing").await?).await?;
         ensure!(roles.len() == 1 && etcd.role_list().await? == roles, "{roles:?}");
         users(&world).delete("billing", &DeleteParams::default()).await?;
         gone(&world, "billing").await.with_context(|| format!("crash {point}"))?;
@@ -167,9 +189,21 @@ async fn operator(world: &NamespaceClient) -> Result<MemberClient> {
 /// A client with what is in the Secret of a user, and nothing else.
 async fn connect(world: &NamespaceClient, name: &str) -> Result<MemberClient> {
     let secret = secret(world, name).await?;
-    ensure!(secret["username"] == name && secret["type"] == "etcd", "{:?}", secret.keys());
+    ensure!(
+        secret["username"] == named(world, name).await? && secret["type"] == "etcd",
+        "{:?}",
+        secret.keys()
+    );
     ensure!(secret["uri"] == format!("https://{}:{}", secret["host"], secret["port"]), "{}", secret["uri"]);
     client(world, &secret).await
+}
+
+/// The name of its user in etcd.
+async fn named(world: &NamespaceClient, name: &str) -> Result<String> {
+    let user = users(world).get(name).await?;
+    let username = user.data["status"]["username"].as_str().context("it is not made")?;
+    ensure!(username.strip_prefix(name).is_some_and(|rest| rest.len() == 9), "{username}");
+    Ok(username.to_owned())
 }
 
 async fn client(world: &NamespaceClient, secret: &BTreeMap<String, String>) -> Result<MemberClient> {

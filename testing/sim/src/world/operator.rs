@@ -322,7 +322,7 @@ impl World {
                 }
                 Some(Reply::List(list))
             }
-            Task::Auth { at } => {
+            Task::Auth { at, .. } => {
                 let pod = pod(&at).ok_or_else(|| "it has no Pod".to_owned());
                 let seen = pod
                     .and_then(|pod| self.etcd.auth(pod.uid.as_str()).map_err(|failed| format!("{failed:?}")));

@@ -115,12 +115,29 @@ pub(super) fn split_brain(ids: &[(MemberName, ClusterId)]) -> String {
     )
 }
 
+/// How auth that a person enabled is handed over to the operator, or ended.
+const WITH_TLS: &str = "Hand it over: kubectl patch etcdcluster NAME --type=merge -p '{\"spec\":{\"auth\":{\"enabled\":true}}}'. Then the operator is \
+     the user root by a certificate of its own, and users, roles and passwords stay. Or switch it off: `etcdctl --user root auth disable`";
+
+/// Somebody enabled auth; `is_root`: so that the operator may do everything.
+pub(in crate::status) fn auth_not_ours(is_root: bool) -> String {
+    let so = if is_root {
+        "The user of the operator has the role root there, so it goes on. But that is also the user of everybody who reads the Secrets \
+         NAME-client-tls or NAME-connection"
+    } else {
+        "The operator is no user that may do everything: lost Pods are restarted, but each change of membership is refused, each move of \
+         leadership, each backup, each defragmentation and each comparison of members"
+    };
+    format!(
+        "etcd's auth is on, and spec.auth does not have it: somebody enabled it, or it came with a snapshot. {so}. {WITH_TLS}"
+    )
+}
+
 /// Nothing is known of a quorum, so nothing is said of one.
 pub(super) fn auth_enabled(kept_out: &KeptOutByAuth) -> String {
     let KeptOutByAuth { refuse, ready, voters, tls, why } = kept_out;
     let way_out = if *tls {
-        "Set spec.auth.enabled to true, then the operator is root by a certificate of its own; or switch auth off: `etcdctl --user root auth \
-         disable`"
+        WITH_TLS
     } else {
         "Without TLS the operator cannot be a user, and spec.tls.provider is fixed. Switch auth off: `etcdctl --user root auth disable`. \
          For auth, restore a backup into a new EtcdCluster with TLS"

@@ -20,10 +20,11 @@ pub(super) fn users_to_come(shared: &Shared, cluster: &ClusterRef) -> BTreeSet<S
     quorate_orders::user::to_come(&cluster.name, users.iter().filter_map(|user| user.0.as_ref().ok()))
 }
 
-/// Whether auth is on and, while it is off, how far the user root is. Once it is on, etcd keeps the user and its role.
+/// Whether auth is on and, while it is off and is to be on, how far the user root is. Once it is on, etcd keeps the user and its role.
 pub(super) async fn look(
     shared: &Shared,
     client: Result<MemberClient, ConnectError>,
+    is_ours: bool,
 ) -> Result<SeenAuth, String> {
     let client = client.map_err(|error| error.to_string())?;
     // From before the calls: what they show is at least as new.
@@ -32,16 +33,17 @@ pub(super) async fn look(
     let enabled = match status {
         Ok(status) => status.enabled,
         // 3.5 and 3.6 refuse it to who is no user, once auth is on.
-        Err(CallError::Refused(Refusal::UserNotFound | Refusal::PermissionDenied | Refusal::NoUser, _)) => {
-            true
-        }
+        Err(CallError::Refused(why, _)) if why.is_about_caller() => true,
         Err(error) => return Err(error.to_string()),
     };
+    if !enabled && !is_ours {
+        return Ok(SeenAuth { at, enabled, root: Root::Missing, clients_are_root: false });
+    }
     let root =
         if enabled { Root::Ready } else { root(shared, &client).await.map_err(|error| error.to_string())? };
     let clients_are_root = match count(&shared.metrics, "user_get", client.user_get(CLIENT_USER).await) {
         Ok(roles) => roles.iter().any(|role| role == ROOT_ROLE),
-        Err(CallError::Refused(Refusal::UserNotFound | Refusal::PermissionDenied, _)) => false,
+        Err(CallError::Refused(why, _)) if why.is_about_caller() => false,
         Err(error) => return Err(error.to_string()),
     };
     Ok(SeenAuth { at, enabled, root, clients_are_root })

@@ -144,9 +144,9 @@ impl Worker {
                 let client = self.connect(pass, &at);
                 async move { Reply::List(member_list(shared, at, client).await) }.boxed()
             }
-            Task::Auth { at } => {
+            Task::Auth { at, is_ours } => {
                 let client = self.connect(pass, &at);
-                async move { Reply::Auth(auth::look(shared, client).await) }.boxed()
+                async move { Reply::Auth(auth::look(shared, client, is_ours).await) }.boxed()
             }
             Task::Hash { member, revision } => {
                 let client = self.connect(pass, &member);

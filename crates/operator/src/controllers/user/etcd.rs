@@ -8,9 +8,10 @@ use quorate_api::user::UserAccess;
 use quorate_api::{EtcdCluster, EtcdUser, keys};
 use quorate_etcd::{CallError, KeyAccess, MemberClient, Permission, Refusal, Transport};
 use quorate_manifests::record::from_status;
+use quorate_manifests::user::user_name;
 use quorate_model::{ClusterRef, ClusterUid, MemberName, Step, Uid};
 use quorate_orders::user::permissions::{Permissions, Range};
-use quorate_orders::user::{Act, AuthState, Etcd, role_name};
+use quorate_orders::user::{Act, AuthState, Etcd, earlier, role_name};
 
 use crate::controllers::members::{MemberClients, operator_tls};
 
@@ -41,13 +42,9 @@ pub(super) async fn ask(
         match state(&client, user).await {
             Ok(Some(state)) => return (Etcd::Answered(state), Some(client)),
             Ok(None) => failed = format!("{name} follows no leader"),
-            Err(CallError::Refused(
-                Refusal::PermissionDenied
-                | Refusal::Unauthenticated
-                | Refusal::NoUser
-                | Refusal::UserNotFound,
-                why,
-            )) => return (Etcd::Refused(format!("{name}: {why}")), None),
+            Err(CallError::Refused(refusal, why)) if refusal.is_about_caller() => {
+                return (Etcd::Refused(format!("{name}: {why}")), None);
+            }
             Err(error) => failed = format!("{name}: {error}"),
         }
     }
@@ -80,10 +77,12 @@ async fn state(client: &MemberClient, user: &EtcdUser) -> Result<Option<AuthStat
         return Ok(None);
     }
     let enabled = client.auth_status().await?.enabled;
+    let own = user_name(user);
     // By the list: that no user of a name is found may also be said of the operator itself.
-    let has_user = client.user_list().await?.contains(&user.name_any());
-    let roles = if has_user {
-        match client.user_get(&user.name_any()).await {
+    let all = client.user_list().await?;
+    let earlier = earlier(user, &all);
+    let roles = if all.contains(&own) {
+        match client.user_get(&own).await {
             Ok(roles) => Some(roles),
             Err(CallError::Refused(Refusal::UserNotFound, _)) => None,
             Err(error) => return Err(error),
@@ -97,7 +96,7 @@ async fn state(client: &MemberClient, user: &EtcdUser) -> Result<Option<AuthStat
     }
     let own_role = role_of(client, &role_name(user)).await?;
     let cluster_id = status.cluster_id.to_string();
-    Ok(Some(AuthState { cluster_id, enabled, roles, own_role, named }))
+    Ok(Some(AuthState { cluster_id, enabled, roles, earlier, own_role, named }))
 }
 
 async fn role_of(client: &MemberClient, role: &str) -> Result<Option<Permissions>, CallError> {
@@ -136,7 +135,7 @@ pub(super) fn step(act: &Act) -> Option<Step> {
 
 /// Carries out an act that [`step`] has a step of.
 pub(super) async fn carry_out(client: &MemberClient, user: &EtcdUser, act: &Act) -> Result<(), CallError> {
-    let (name, role) = (user.name_any(), role_name(user));
+    let (name, role) = (user_name(user), role_name(user));
     match act {
         Act::AddRole => client.role_add(&role).await,
         Act::Grant(range, access) => client.role_grant_permission(&role, &to_etcd(range, *access)).await,
