@@ -433,7 +433,7 @@ fn authority_request(context: &Context<'_>, made: Order, given: Option<&Fingerpr
     let Some(given) = given else { return Request::Certificate(Box::new(made)) };
     let tls = &context.cluster.spec.tls;
     let pair = given::copy(&context.seen.secrets, &context.snapshot.cluster, tls, given);
-    written(&made, pair)
+    written(&made, pair.as_ref())
 }
 
 /// A leaf that this authority signs; or a copy of what it has signed somewhere else. Where its key is lost nothing can be signed, which the driver then
@@ -452,13 +452,14 @@ fn leaf_order(context: &Context<'_>, leaf: Leaf, by: &Fingerprint, renewed: Opti
     if !is_keyless {
         return Request::Certificate(Box::new(made));
     }
-    written(&made, given::issued::copy_leaf(&seen.secrets, at, &cluster.spec.tls, (leaf, by)))
+    let copy = given::issued::copy_leaf(&seen.secrets, at, &cluster.spec.tls, (leaf, by));
+    written(&made, copy.as_ref())
 }
 
 /// The write that puts a copy where what is made would have gone. If what is copied is not there any more, nothing is written.
-fn written(made: &Order, copy: Option<KeyPair>) -> Request {
+fn written(made: &Order, copy: Option<&KeyPair>) -> Request {
     let empty = KeyPair { cert: String::new(), key: String::new() };
-    let write = made.write(copy.as_ref().unwrap_or(&empty));
+    let write = made.write(copy.unwrap_or(&empty));
     Request::Write(if copy.is_some() { write } else { Write { act: refused_patch(), ..write } })
 }
 

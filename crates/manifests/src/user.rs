@@ -57,7 +57,7 @@ pub struct Own<'a> {
     /// The Secret.
     pub secret: &'a Secret,
     /// The certificate in it.
-    pub leaf: LeafSecret,
+    pub leaf: Box<LeafSecret>,
     /// All else is as it should be, as far as that is known.
     pub matches: bool,
     /// The API server refuses to change it: it is immutable, or of another type.
@@ -132,7 +132,7 @@ pub fn presence<'a>(
     }
     Presence::Own(Own {
         secret,
-        leaf: read::leaf_of_user(secret, &user_name(user)),
+        leaf: Box::new(read::leaf_of_user(secret, &user_name(user))),
         matches: diff::matches(secret, &desired(user, at, signer)),
         must_be_made_again: secret.immutable == Some(true)
             || secret.type_.as_deref() != Some(connection::SECRET_TYPE),

@@ -293,7 +293,7 @@ fn the_same_authority_with_its_key_and_without_is_not_rotated_and_its_leaves_go_
 fn auth_begins_only_once_the_certificate_of_the_operator_was_issued() {
     let mut world = running();
     given(&mut world).leaves.insert(Leaf::Operator, Err("it does not exist".to_owned()));
-    world.seen.auth_policy = AuthPolicy { wanted: true, ..world.seen.auth_policy.clone() };
+    world.seen.auth_policy = AuthPolicy { wanted: true, ..world.seen.auth_policy };
     let story = world.settle();
     assert!(!world.seen.record.has_credential(), "{story}");
     issue(&mut world, ONE, 1);

@@ -179,7 +179,7 @@ fn r19_the_new_authority_does_not_sign_before_every_member_is_seen_to_trust_it()
     let why = may_sign_with_new(&world.seen, &world.seen.record, world.now);
     assert!(matches!(why, Err(Unsafe::NotTrusted(_))), "{why:?}");
     without("NotTrusted", || {
-        assert_eq!(may_sign_with_new(&world.seen, &world.seen.record, world.now), Ok(()))
+        assert_eq!(may_sign_with_new(&world.seen, &world.seen.record, world.now), Ok(()));
     });
     world.silent.clear();
     until(&mut world, Some(RotationStage::Sign));

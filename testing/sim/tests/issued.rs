@@ -31,7 +31,8 @@ fn secret(name: &str, by: &Pair, pair: &Pair) -> Value {
 }
 
 fn server(by: u64, serial: u64) -> Value {
-    let names = names(Leaf::Server, &ClusterRef::new("default", "demo"), &Default::default());
+    let names =
+        names(Leaf::Server, &ClusterRef::new("default", "demo"), &quorate_api::cluster::TlsSpec::default());
     secret("server", &ca(by), &leaf_of_others(&ca(by).key, "etcd", &names, serial, LONG))
 }
 

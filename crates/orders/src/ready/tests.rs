@@ -268,7 +268,8 @@ fn users() -> Vec<Case> {
             trust: 0,
             misnamed: None,
         };
-        let leaf = LeafSecret { uid: Uid::new("s"), resource_version: "1".to_owned(), content: Ok(leaf) };
+        let leaf =
+            Box::new(LeafSecret { uid: Uid::new("s"), resource_version: "1".to_owned(), content: Ok(leaf) });
         let own = Own { secret: &secret, leaf, matches: true, must_be_made_again: false, is_going: false };
         let decision = user::decide(&user::Seen {
             user: &held,

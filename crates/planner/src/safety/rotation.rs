@@ -37,7 +37,7 @@ pub fn may_sign_with_new(seen: &Snapshot, record: &Record, now: Instant) -> Judg
     if !record
         .leaves()
         .filter(|leaf| !missing(leaf))
-        .all(|leaf| is_right(certificates, record, rotation, leaf, &trusts_both))
+        .all(|leaf| is_right(certificates, record, rotation, leaf, trusts_both))
     {
         forbid(Unsafe::BundleNotWritten)?;
     }

@@ -84,7 +84,7 @@ impl RestoreWorker {
         let jobs = outcomes(&self.controller.runtime, &mut self.words, &jobs, &pods, now).await;
         let decision =
             decide(Seen { restore, cluster, backup, backups: &backups, jobs: &jobs, now, clock_differs });
-        match self.carry_out(restore, cluster, &decision, now).await {
+        match Box::pin(self.carry_out(restore, cluster, &decision, now)).await {
             // It is reported already.
             Ok(Outcome::UserMustEdit) => Outcome::UserMustEdit,
             Ok(outcome) => {
