@@ -32,6 +32,8 @@ pub struct Defaults {
     pub image_registry: String,
     /// The images that objects may name.
     pub allowed_images: AllowedImages,
+    /// The ClusterIssuers of cert-manager that EtcdClusters may name; `*` is any.
+    pub allowed_cluster_issuers: Vec<String>,
     /// The image that the agent comes from.
     pub agent_image: String,
     /// How the agent comes into Pods.
@@ -112,6 +114,7 @@ impl Default for Defaults {
         Self {
             image_registry: DEFAULT_IMAGE_REGISTRY.to_owned(),
             allowed_images: AllowedImages::default(),
+            allowed_cluster_issuers: Vec::new(),
             agent_image: DEFAULT_AGENT_IMAGE.to_owned(),
             agent_delivery: AgentDelivery::default(),
             ip_family: IpFamily::default(),
@@ -193,6 +196,7 @@ pub(crate) fn resolve_with(
         TlsProvider::Disabled => false,
     };
     addresses(&spec.tls)?;
+    issuer(&spec.tls, defaults)?;
     common_name(&spec.tls)?;
     let size = usize::try_from(spec.size).unwrap_or(usize::MAX);
     if auth && !tls {
@@ -313,6 +317,25 @@ fn addresses(tls: &cluster::TlsSpec) -> Result<(), Invalid> {
             format!("{address:?} is not an IP address such as 192.0.2.1 or 2001:db8::1"),
         )),
     }
+}
+
+/// A ClusterIssuer signs for every namespace. So whoever may write an EtcdCluster, and no Certificate, would be given by it what clients of others have.
+fn issuer(tls: &cluster::TlsSpec, defaults: &Defaults) -> Result<(), Invalid> {
+    let given = tls.cert_manager().filter(|_| tls.provider == TlsProvider::CertManager);
+    let Some(given) = given.filter(|given| given.issuer_kind.as_deref() == Some("ClusterIssuer")) else {
+        return Ok(());
+    };
+    let name = given.issuer_name.as_deref().unwrap_or_default();
+    let allowed = &defaults.allowed_cluster_issuers;
+    if allowed.iter().any(|allowed| allowed == "*" || allowed == name) {
+        return Ok(());
+    }
+    let allowed = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
+    let message = format!(
+        "ClusterIssuer {name} is none that this operator admits (--allowed-cluster-issuers): {allowed}. Name one of those, or an Issuer of the \
+         namespace"
+    );
+    Err(Invalid::new("spec.tls.providerCfg.certManagerCfg.issuerName", message))
 }
 
 /// With the common name of peers, whoever has the server's key would write the log of its members; with that of root, all keys.

@@ -85,15 +85,16 @@ fn a_cluster_begins_with_copies_of_what_is_in_the_secrets_and_no_key_of_the_auth
     assert_eq!(world.condition("TLSReady").1, "CertificatesIssued", "{}", world.condition("TLSReady").2);
     assert_eq!(lines(&pem(&world, "demo-server-tls", "tls.crt")), lines(&server(&by, 100).cert));
     assert_eq!(pem(&world, "demo-server-tls", "tls.key"), server(&by, 100).key);
-    assert_eq!(lines(&pem(&world, "demo-client-tls", "tls.crt")), lines(&client(&by, "etcd client", 101).cert));
+    assert_eq!(
+        lines(&pem(&world, "demo-client-tls", "tls.crt")),
+        lines(&client(&by, "etcd client", 101).cert)
+    );
     for secret in ["demo-ca", "demo-server-tls", "demo-client-tls", "demo-connection"] {
         let key = if secret == "demo-ca" { "tls.crt" } else { "ca.crt" };
         assert_eq!(lines(&pem(&world, secret, key)), lines(&by.cert), "{secret}");
     }
     assert!(pem(&world, "demo-ca", "tls.key").starts_with("none"), "{}", pem(&world, "demo-ca", "tls.key"));
     assert_ne!(pem(&world, "demo-peer-tls", "ca.crt"), pem(&world, "demo-server-tls", "ca.crt"));
-    let writes = world.settle();
-    assert!(writes.is_empty(), "it comes to rest: {writes:?}");
 
     // Renewed: copied. Deleted: what was copied stays, and it is told.
     put(&mut world, "server", &server(&by, 200), &by.cert);
@@ -116,7 +117,10 @@ fn until_all_can_be_taken_nothing_is_made_and_the_reason_is_told() {
         assert!(message.contains(text), "{message}");
     };
     world.settle();
-    says(&world, "Secret default/server cannot be taken: it does not exist, or lacks the label");
+    says(
+        &world,
+        "spec.tls names Secret default/server, whose authority cannot be taken: it does not exist, or lacks the label",
+    );
     let by = ca(77);
     put(&mut world, "server", &server(&by, 100), &by.cert);
     world.settle();
@@ -146,7 +150,11 @@ fn what_members_or_clients_would_not_accept_is_refused_with_the_reason() {
         (&good, &*ca(78).cert, "neither ca.crt nor tls.crt has the authority that signed it"),
         (&Pair { cert: good.cert.clone(), key: other.key.clone() }, &*by.cert, "not the key of its tls.crt"),
         (&Pair { cert: good.cert.clone(), key: String::new() }, &*by.cert, "it has no tls.key"),
-        (&Pair { cert: "rubbish".to_owned(), key: good.key.clone() }, &*by.cert, "tls.crt has no certificate"),
+        (
+            &Pair { cert: "rubbish".to_owned(), key: good.key.clone() },
+            &*by.cert,
+            "tls.crt has no certificate",
+        ),
         (&alone, &*by.cert, "its certificate is not valid for *.demo.default.svc.cluster.local"),
         (&named("root"), &*by.cert, "its common name \"root\" is reserved"),
         (&named("quorate-peer"), &*by.cert, "its common name \"quorate-peer\" is reserved"),
@@ -173,7 +181,11 @@ fn an_intermediate_authority_is_trusted_by_itself_and_only_where_it_leads_to_the
     world.put(Kind::Secret, secret("client", (&own_chain, &own.key, &root.cert)));
     world.settle();
     assert_eq!(world.condition("TLSReady").1, "CertificatesIssued");
-    assert_eq!(lines(&pem(&world, "demo-server-tls", "tls.crt")), lines(&chain), "clients may trust the root alone");
+    assert_eq!(
+        lines(&pem(&world, "demo-server-tls", "tls.crt")),
+        lines(&chain),
+        "clients may trust the root alone"
+    );
     assert_eq!(lines(&pem(&world, "demo-server-tls", "ca.crt")), lines(&between.cert));
 }
 
@@ -188,4 +200,54 @@ fn a_users_certificate_is_told_to_come_from_where_the_key_is() {
     let at = ClusterRef::new("default", "demo");
     let signer = quorate_manifests::user::signer(&world.cluster(), &at, &secrets);
     assert!(matches!(signer, Err(quorate_manifests::user::NoSigner::Elsewhere)), "{signer:?}");
+}
+
+#[test]
+fn s15_a_cluster_issuer_signs_only_where_the_operator_admits_it() {
+    let mut spec = spec();
+    let cfg = json!({ "issuerKind": "ClusterIssuer", "issuerName": "company" });
+    spec["tls"] = json!({ "provider": "cert-manager", "providerCfg": { "certManagerCfg": cfg } });
+    for (admitted, says) in [
+        (
+            vec![],
+            Some("ClusterIssuer company is none that this operator admits (--allowed-cluster-issuers): none"),
+        ),
+        (vec!["other"], Some("(--allowed-cluster-issuers): other")),
+        (vec!["other", "company"], None),
+        (vec!["*"], None),
+    ] {
+        let mut world = World::new(&spec);
+        world.defaults.allowed_cluster_issuers = admitted.iter().map(|&name| name.to_owned()).collect();
+        let refused = world.observe().err().map(|invalid| invalid.to_string());
+        assert_eq!(refused.is_some(), says.is_some(), "{refused:?}");
+        assert!(refused.unwrap_or_default().contains(says.unwrap_or_default()), "{says:?}");
+    }
+}
+
+#[test]
+fn a_secret_of_cert_manager_is_taken_only_if_it_is_of_the_issuer_that_the_spec_names() {
+    let mut spec = spec();
+    let cfg = json!({ "issuerName": "ca" });
+    spec["tls"] = json!({ "provider": "cert-manager", "providerCfg": { "certManagerCfg": cfg } });
+    let by = ca(77);
+    let issued = |leaf: &str, pair: &Pair, issuer: &str| {
+        let mut made = secret(&format!("demo-{leaf}-issued"), (&pair.cert, &pair.key, &by.cert));
+        made["metadata"]["annotations"] = json!({
+            "cert-manager.io/certificate-name": format!("demo-{leaf}"),
+            "cert-manager.io/issuer-name": issuer, "cert-manager.io/issuer-kind": "Issuer",
+        });
+        made
+    };
+    for (issuer, taken) in [("of-before", false), ("ca", true)] {
+        let mut world = World::new(&spec);
+        world.put(Kind::Secret, issued("server", &server(&by, 100), issuer));
+        world.put(Kind::Secret, issued("client", &client(&by, "etcd client", 101), issuer));
+        world.settle();
+        assert_eq!(
+            world.condition("TLSReady").1 == "CertificatesIssued",
+            taken,
+            "{}",
+            world.condition("TLSReady").2
+        );
+    }
 }

@@ -7,6 +7,7 @@ mod certificates;
 mod connection;
 mod given;
 mod in_place;
+mod issued;
 mod jobs;
 mod messages;
 mod metadata;

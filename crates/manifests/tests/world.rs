@@ -320,7 +320,7 @@ impl World {
 
     /// Runs every Pod that is not gated and has no status. Pods that start as new bootstrap the cluster.
     fn run_pods(&mut self) {
-        let tls = self.cluster().spec.tls.provider == TlsProvider::Auto;
+        let tls = self.cluster().spec.tls.provider != TlsProvider::Disabled;
         for pod in self.all::<Pod>(Kind::Pod).into_iter().filter(|pod| pod.status.is_none()) {
             let name = pod.metadata.name.unwrap();
             let mut spec = pod.spec.unwrap();

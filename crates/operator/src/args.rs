@@ -28,6 +28,11 @@ pub struct OperatorArgs {
     #[arg(long, env = "QUORATE_ALLOWED_IMAGE_REGISTRIES", value_name = "REGISTRY", value_delimiter = ',')]
     pub allowed_image_registries: Vec<ImagePrefix>,
 
+    /// The ClusterIssuers of cert-manager that EtcdClusters may name, comma-separated; * is any. They sign for every namespace, so each is
+    /// given to all who may write EtcdClusters. Default: none. Issuers of its own namespace an EtcdCluster may always name.
+    #[arg(long, env = "QUORATE_ALLOWED_CLUSTER_ISSUERS", value_name = "NAME", value_delimiter = ',')]
+    pub allowed_cluster_issuers: Vec<String>,
+
     /// The image of the agent in member Pods.
     #[arg(long, env = "QUORATE_AGENT_IMAGE", value_name = "IMAGE",
         default_value = quorate_manifests::DEFAULT_AGENT_IMAGE)]
@@ -297,6 +302,7 @@ mod tests {
         assert_eq!(defaults.own_pod_labels.0, [label].into());
         assert!(Program::parse_from(["operator", "--own-pod-labels="]).args.own_pod_labels.0.is_empty());
         assert!(defaults.allowed_image_registries.is_empty());
+        assert!(defaults.allowed_cluster_issuers.is_empty());
         for bad in [
             "--default-priority-class=High!",
             "--workers=0",

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 fn by_cert_manager() -> Value {
     let mut spec = plain(1);
     spec["tls"] = json!({ "provider": "cert-manager",
-        "providerCfg": { "certManagerCfg": { "issuerKind": "ClusterIssuer", "issuerName": "ca" } } });
+        "providerCfg": { "certManagerCfg": { "issuerKind": "Issuer", "issuerName": "ca" } } });
     spec
 }
 
