@@ -26,7 +26,7 @@ pub const HISTORIES_CI: u64 = 6_000;
 pub const HISTORIES_FULL: u64 = 20_000;
 
 /// The table. `docs/testing.md` has it too, and a test compares them.
-pub const ADDITIONS: [Addition; 12] = [
+pub const ADDITIONS: [Addition; 13] = [
     Addition {
         what: "The widest scopes of the exploration, with two faults of any kind: bootstrap of one and of three with an edit, 3 to 4, and 3 to 2",
         ci: "The same scopes with one fault, 3 to 4 and 3 to 2 also with two of the operator itself, and every other scope with two",
