@@ -1,5 +1,5 @@
 //! The Certificates of cert-manager, for `tls.provider: cert-manager`: what is asked of it, and what it says. It answers into Secrets that etcd never
-//! mounts: [`certificate::given`](crate::certificate::given) copies from them.
+//! mounts: [`certificate::given`] copies from them.
 
 use std::net::IpAddr;
 

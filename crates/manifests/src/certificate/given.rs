@@ -1,7 +1,7 @@
 //! An authority of clients that somebody else made. It is copied into the cluster's own Secret, so that nothing ends with what the spec names.
 //!
 //! - `tls.providerCfg.autoCfg.caBundleSecret` names one that signs: here
-//! - [`issued`]: `tls.provider` names one without its key, by the leaves that somebody else has it sign
+//! - `issued`: `tls.provider` names one without its key, by the leaves that somebody else has it sign
 //!
 //! Who may edit an EtcdCluster need not have the right to read a Secret. So a Secret says itself, by the label of the cluster, that this one may
 //! use it; by the same label it is watched.
