@@ -90,7 +90,7 @@ async fn a_cluster_begins_with_what_cert_manager_issues_and_says_why_while_it_is
     let mut given = spec(1);
     given["tls"] = by_cert_manager("ca");
     world.create("demo", given).await?;
-    world.reports("demo", "Referenced \"Issuer\" not found").await?;
+    world.reports("demo", "not found: issuer.cert-manager.io").await?;
     cert_manager.authority("ca").await?;
     world.settled("demo", 1).await?;
     let [authority, _] = cert_manager.issued("ca").await?;
