@@ -71,8 +71,8 @@ pub const ADDITIONS: [Addition; 13] = [
         why: "Nothing else depends on the family, and it takes a second Kubernetes",
     },
     Addition {
-        what: "On Kubernetes from auto to cert-manager, to another authority of its issuer, without the issuer and back, under writes",
-        ci: "A new cluster that begins with what cert-manager issues, and a renewal",
+        what: "On Kubernetes a new cluster by cert-manager, and one from auto to cert-manager, to another authority of its issuer, without the issuer and back, under writes",
+        ci: "What cert-manager itself does; its provider in the simulation and against an API server of the tests",
         why: "Three rotations take minutes, and rotations are there on etcd and in the simulation",
     },
     Addition {

@@ -83,28 +83,12 @@ fn by_cert_manager(issuer: &str) -> Value {
     })
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_begins_with_what_cert_manager_issues_and_says_why_while_it_issues_nothing() -> Result<()> {
-    let world = Kubernetes::start().await?;
-    let cert_manager = CertManager::start(&world).await?;
-    let mut given = spec(1);
-    given["tls"] = by_cert_manager("ca");
-    world.create("demo", given).await?;
-    world.reports("demo", "not found: issuer.cert-manager.io").await?;
-    cert_manager.authority("ca").await?;
-    world.settled("demo", 1).await?;
-    let [authority, _] = cert_manager.issued("ca").await?;
-    ensure!(signed(&entry(&world, "demo-server-tls", "tls.crt").await?, &authority)?);
-    is_copied_when_renewed(&world, &cert_manager).await?;
-    world.delete("demo").await?;
-    cert_manager.stop().await
-}
-
 /// A renewal by the same authority: copied, and no Pod is replaced.
 async fn is_copied_when_renewed(world: &Kubernetes, cert_manager: &CertManager) -> Result<()> {
     let pods = uids(world).await?;
     let before = serial(&entry(world, "demo-client-tls", "tls.crt").await?)?;
     for leaf in ["demo-server", "demo-client"] {
+        cert_manager.ready("Certificate", leaf).await?;
         cert_manager.renew(leaf).await?;
     }
     until("the renewed leaf is copied", async || {
@@ -168,9 +152,27 @@ async fn uids(world: &Kubernetes) -> Result<BTreeSet<Option<String>>> {
     Ok(world.pods_of("demo").await?.iter().map(ResourceExt::uid).collect())
 }
 
-/// With three rotations, which take some minutes.
+/// A minute for a new cluster, some minutes for three rotations.
 mod full {
     use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_cluster_begins_with_what_cert_manager_issues_and_says_why_while_it_issues_nothing()
+    -> Result<()> {
+        let world = Kubernetes::start().await?;
+        let cert_manager = CertManager::start(&world).await?;
+        let mut given = spec(1);
+        given["tls"] = by_cert_manager("ca");
+        world.create("demo", given).await?;
+        world.reports("demo", "not found: issuer.cert-manager.io").await?;
+        cert_manager.authority("ca").await?;
+        world.settled("demo", 1).await?;
+        let [authority, _] = cert_manager.issued("ca").await?;
+        ensure!(signed(&entry(&world, "demo-server-tls", "tls.crt").await?, &authority)?);
+        is_copied_when_renewed(&world, &cert_manager).await?;
+        world.delete("demo").await?;
+        cert_manager.stop().await
+    }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn from_auto_to_cert_manager_by_a_new_authority_without_its_issuer_and_back_to_auto_under_writes()
