@@ -1,9 +1,8 @@
 //! An authority of clients that somebody else made: what takes it, what refuses it, and that only a rotation exchanges it.
 
-use std::fmt::Write as _;
-
 use crate::world::World;
 use crate::world::certificates::DAY;
+use crate::world::rotation::{self, recorded, stage, step};
 use quorate_model::certificate::Validity;
 use quorate_model::effect::Unsafe;
 use quorate_model::rotation::{RotateOrder, RotationStage};
@@ -41,37 +40,9 @@ fn order(world: &mut World, text: &str) {
     world.seen.rotation_policy.order = Some(RotateOrder { ca: Ca::Clients, text: text.to_owned() });
 }
 
-fn stage(world: &World) -> Option<RotationStage> {
-    world.seen.record.rotation.as_ref().map(|rotation| rotation.stage)
-}
-
-fn recorded(world: &World) -> &str {
-    world.seen.record.authority.as_ref().map_or("", Fingerprint::as_str)
-}
-
 /// Carries plans out until this authority of clients is recorded and no rotation is under way.
 fn until(world: &mut World, authority: impl Fn(&str) -> bool) -> String {
-    let mut story = String::new();
-    for _ in 0..300 {
-        if authority(recorded(world)) && stage(world).is_none() {
-            return story;
-        }
-        step(world, &mut story);
-    }
-    panic!("{:?} stays: {story}", world.seen.record.rotation);
-}
-
-fn step(world: &mut World, story: &mut String) {
-    let plan = world.plan();
-    for effect in &plan.effects {
-        let _ = writeln!(story, "{} {effect}", effect.step());
-    }
-    let waits = plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::ClientsHaveTime(..)));
-    let idle = plan.effects.is_empty() && plan.record == world.seen.record;
-    world.carry_out(plan);
-    if idle && waits {
-        world.now = world.now + Span::seconds(DAY);
-    }
+    rotation::until(world, |world| authority(recorded(world)) && stage(world).is_none())
 }
 
 fn refused(world: &mut World) -> String {

@@ -1,16 +1,16 @@
 //! Certificates that are issued somewhere else, by an authority whose key is not here: what is copied, and when.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use crate::world::World;
 use crate::world::certificates::DAY;
+use crate::world::rotation::{recorded, stage, until};
 use quorate_model::auth::AuthPolicy;
 use quorate_model::certificate::Validity;
 use quorate_model::effect::Unsafe;
 use quorate_model::rotation::RotationStage;
 use quorate_model::snapshot::{Authority, GivenAuthority, LeafCertificate};
-use quorate_model::{Ca, Effect, Fingerprint, Instant, KubeEffect, Leaf, Span, Step, Waiting};
+use quorate_model::{Ca, Effect, Fingerprint, Instant, KubeEffect, Leaf, Span, Step};
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, may_sign_with_new, may_turn_back, permits};
 
@@ -70,35 +70,6 @@ fn is_copy(world: &World, leaf: Leaf, by: &str, serial: u32) -> bool {
 fn is_trusted(world: &World, by: &str) -> bool {
     let secret = &world.seen.certificates.as_ref().unwrap().leaves[&Leaf::Server];
     secret.content.as_ref().unwrap().trusted.contains(&Fingerprint::new(by))
-}
-
-fn stage(world: &World) -> Option<RotationStage> {
-    world.seen.record.rotation.as_ref().map(|rotation| rotation.stage)
-}
-
-fn recorded(world: &World) -> &str {
-    world.seen.record.authority.as_ref().map_or("", Fingerprint::as_str)
-}
-
-/// Carries plans out until this holds; the story of it.
-fn until(world: &mut World, holds: impl Fn(&World) -> bool) -> String {
-    let mut story = String::new();
-    for _ in 0..300 {
-        if holds(world) {
-            return story;
-        }
-        let plan = world.plan();
-        for effect in &plan.effects {
-            let _ = writeln!(story, "{} {effect}", effect.step());
-        }
-        let waits = plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::ClientsHaveTime(..)));
-        let idle = plan.effects.is_empty() && plan.record == world.seen.record;
-        world.carry_out(plan);
-        if idle && waits {
-            world.now = world.now + Span::seconds(DAY);
-        }
-    }
-    panic!("{:?} stays: {story}", world.seen.record.rotation);
 }
 
 fn until_authority(world: &mut World, authority: &str) -> String {
@@ -208,10 +179,7 @@ fn an_authority_that_is_exchanged_again_before_it_was_presented_is_forgotten_fir
             until_authority(&mut world, THIRD);
             assert!(is_copy(&world, Leaf::Server, THIRD, 3));
         }
-        assert!(
-            !is_trusted(&world, OTHER) && !is_trusted(&world, ONE),
-            "nobody is trusted for ever by mistake"
-        );
+        assert!(!is_trusted(&world, OTHER) && !is_trusted(&world, ONE), "nobody stays trusted by mistake");
     }
 }
 

@@ -5,6 +5,7 @@
 #![allow(missing_docs, reason = "each name says it")]
 
 pub mod certificates;
+pub mod rotation;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
