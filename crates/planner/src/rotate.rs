@@ -314,10 +314,7 @@ fn finish(draft: &mut Draft<'_>, rotation: &Rotation) {
 
 /// Whether clients have time left, which a person may cut short.
 fn wait_for_clients(draft: &mut Draft<'_>, rotation: &Rotation) -> bool {
-    let late = draft.seen.certificates.as_ref().and_then(|own| own.first_late_copy(&rotation.from));
-    let until = rotation.clients_have_until(&draft.seen.rotation_policy);
-    // Copies that end while clients have time would end the service of everybody.
-    let until = until.map(|until| until.min(late.unwrap_or(until)));
+    let until = draft.seen.clients_have_until(rotation);
     let Some(until) = until.filter(|until| draft.now < *until || draft.seen.clock_differs.is_some()) else {
         return false;
     };

@@ -268,13 +268,19 @@ impl Snapshot {
         order.filter(|order| record.spent_rotation.as_ref() != Some(&order.text))
     }
 
+    /// Until when clients have time to follow a rotation, if they have any: no longer than copies last that nobody here can renew. Those that end
+    /// meanwhile would end the service of all clients.
+    pub fn clients_have_until(&self, rotation: &Rotation) -> Option<Instant> {
+        let until = rotation.clients_have_until(&self.rotation_policy)?;
+        let late = self.certificates.as_ref().and_then(|own| own.first_late_copy(&rotation.from));
+        Some(late.map_or(until, |late| until.min(late)))
+    }
+
     /// At the port of whom handshakes are looked at: of those whose authority is being replaced, once clients had their time. etcd logs
     /// each handshake that comes to nothing.
     pub fn handshakes_wanted(&self, now: Instant) -> Option<Ca> {
         let rotation = self.record.rotation.as_ref()?;
-        let until = rotation.clients_have_until(&self.rotation_policy);
-        let late = self.certificates.as_ref().and_then(|own| own.first_late_copy(&rotation.from));
-        let is_over = until.is_none_or(|until| until.min(late.unwrap_or(until)) <= now);
+        let is_over = self.clients_have_until(rotation).is_none_or(|until| until <= now);
         // Nothing of it was copied yet: it may still make way for another one.
         let may_turn_back = rotation.stage == RotationStage::Sign
             && self.certificates.as_ref().is_some_and(|own| own.keyless().is_some());
@@ -341,7 +347,7 @@ impl Certificates {
     }
 
     /// When the first copy of what this authority has signed somewhere else is late to be renewed: from then on it may end before another one is there.
-    pub fn first_late_copy(&self, of: &Fingerprint) -> Option<Instant> {
+    fn first_late_copy(&self, of: &Fingerprint) -> Option<Instant> {
         self.keyless().filter(|own| own.fingerprint == *of)?;
         let leaves = self.leaves.iter().filter(|(leaf, _)| leaf.ca() == Ca::Clients);
         leaves.filter_map(|(_, secret)| Some(secret.content.as_ref().ok()?.validity.overdue())).min()
