@@ -48,11 +48,10 @@ impl Issuance {
         let is_issued = |leaf| planned.view.secrets.contains_key(&cert_manager::secret_name(leaf, at));
         if !cert_manager::is_wanted(cluster) {
             memory.set_issuer_says(None);
+            // Of most clusters there is nothing.
             let left = cert_manager::leaves(true).filter(|leaf| is_issued(*leaf));
-            let left: Vec<Leaf> = left.filter(|_| cert_manager::is_left(cluster)).collect();
-            let kinds = Kinds::new(shared, at);
-            for leaf in left {
-                if let Err(error) = kinds.remove(cluster, leaf).await {
+            for leaf in left.filter(|_| cert_manager::is_left(cluster)) {
+                if let Err(error) = Kinds::new(shared, at).remove(cluster, leaf).await {
                     tracing::warn!(%error, %leaf, "the Certificate of cert-manager is not deleted");
                     return Some(error.retry().into());
                 }
