@@ -1,12 +1,15 @@
 //! The bytes of an object on their way into a store. It has at most [`IN_FLIGHT`] parts in flight and one that is being filled, so its
 //! memory does not depend on the size of the object.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use object_store::{MultipartUpload, PutPayloadMut};
 use quorate_api::destination::Destination;
 use quorate_api::job::Failure;
 use sha2::{Digest, Sha256};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::explain::{Act, explain};
 use super::folder::Begun;
@@ -16,6 +19,8 @@ use crate::{Result, hex};
 pub(super) const PART: usize = 8 << 20;
 /// Parts that are sent at the same time.
 const IN_FLIGHT: usize = 2;
+/// How long parts in flight may take to arrive before their upload is aborted. A Pod has 30 s from its SIGTERM on.
+const ARRIVAL: Duration = Duration::from_secs(5);
 
 /// An object that does not exist yet.
 pub(crate) struct Upload {
@@ -81,7 +86,11 @@ impl Parts {
         self.upload.complete().await.map(drop)
     }
 
+    /// A part that arrives after its upload was aborted may stay, paid for and seen by nobody: so says S3's AbortMultipartUpload. So parts in
+    /// flight may arrive first.
     async fn abort(&mut self) -> object_store::Result<()> {
+        let arrive = async { while self.in_flight.join_next().await.is_some() {} };
+        let _ = timeout(ARRIVAL, arrive).await;
         self.in_flight.shutdown().await;
         self.upload.abort().await
     }

@@ -391,9 +391,10 @@ async fn a_stop_takes_back_what_was_sent() {
     let backup = tokio::spawn(async move { back_up(&order, &context).await });
     sends(&server).await;
     bed.context.stop.cancel();
+    server.fault(Fault::None);
     let failure = backup.await.unwrap().unwrap_err();
     assert!(failure.kind.may_pass() && failure.message.contains("stopped by a signal"), "{failure:?}");
-    assert!(!server.file(KEY).exists());
+    assert!(!server.file(KEY).exists() && server.unfinished() == 0);
 }
 
 #[tokio::test]
