@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim, Pod, Secret, ServiceAccount};
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::GroupVersionKind;
 use kube::{Client, Config, ResourceExt};
 use quorate_api::EtcdCluster;
 use quorate_etcd::{Deadlines, Endpoint, MemberClient, Tls};
@@ -72,6 +73,16 @@ impl NamespaceClient {
         let cluster = serde_json::from_value(object)?;
         // An EtcdCluster is large, and so is every future that holds one.
         Ok(Box::pin(self.clusters().create(&PostParams::default(), &cluster)).await?)
+    }
+
+    /// Creates an EtcdUser from its spec.
+    pub async fn create_user(&self, name: &str, spec: Value) -> Result<()> {
+        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("operator.etcd.io", "v1alpha1", "EtcdUser"));
+        let users: Api<DynamicObject> = Api::default_namespaced_with(self.client.clone(), &kind);
+        let mut user = DynamicObject::new(name, &kind);
+        user.data = json!({"spec": spec});
+        users.create(&PostParams::default(), &user).await?;
+        Ok(())
     }
 
     /// A merge patch, as `kubectl patch --type merge` sends it.

@@ -7,6 +7,7 @@
 //! - [`operator`], [`rig`]: what only a real Kubernetes has: the operator's own Pods, the machine's programs and nodes
 //! - [`backups`]: how a user orders backups and restores; [`rounds`]: backed up, wrecked, restored, again and again
 //! - [`S3Server`]: a store for backups
+//! - [`ApiServers`]: kube-apiservers of a tenant whose data are in a cluster, and their clients
 //! - [`CertManager`]: cert-manager's controllers beside a real Kubernetes
 //! - [`KubeRouter`]: what carries out NetworkPolicies in the networks of nodes of this machine
 //! - [`monitoring`]: Prometheus and Alertmanager beside a world, with what is shipped for them
@@ -19,6 +20,7 @@
 //!
 //! This crate never looks into the operator. It observes what a user can observe.
 
+mod api_servers;
 pub mod backups;
 pub mod behaviours;
 mod cert_manager;
@@ -40,6 +42,7 @@ mod shell;
 mod world;
 mod writer;
 
+pub use api_servers::{ApiServers, Clients, Served, Tenant};
 pub use cert_manager::CertManager;
 pub use client::{NamespaceClient, agent_image, is_ready, kube_client, until};
 pub use disruptions::{Disruptions, Taken};

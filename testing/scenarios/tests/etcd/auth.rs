@@ -1,8 +1,6 @@
 //! docs/protocols/auth.md at real etcd: auth is switched on and off under writes of a user, and what needs root goes on between.
 
 use anyhow::{Result, ensure};
-use kube::api::{Api, ApiResource, DynamicObject, PostParams};
-use kube::core::GroupVersionKind;
 use quorate_scenarios::{NamespaceClient, Playground, Writer, spec, until};
 use serde_json::json;
 
@@ -60,11 +58,6 @@ pub(crate) async fn user_of(world: &NamespaceClient, name: &str) -> Result<Names
 
 /// An EtcdUser that may do everything.
 pub(crate) async fn user(world: &NamespaceClient, name: &str) -> Result<()> {
-    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("operator.etcd.io", "v1alpha1", "EtcdUser"));
-    let users: Api<DynamicObject> = Api::default_namespaced_with(world.client.clone(), &kind);
-    let mut user = DynamicObject::new(name, &kind);
-    user.data =
-        json!({ "spec": { "cluster": "demo", "permissions": [{ "allKeys": true, "access": "ReadWrite" }] } });
-    users.create(&PostParams::default(), &user).await?;
-    Ok(())
+    let all = json!({ "cluster": "demo", "permissions": [{ "allKeys": true, "access": "ReadWrite" }] });
+    world.create_user(name, all).await
 }

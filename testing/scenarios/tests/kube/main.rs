@@ -6,6 +6,7 @@ mod cert_manager;
 mod conformance;
 mod definition;
 mod disruptions;
+mod hosting;
 mod install;
 mod ipv6;
 mod network_policy;
