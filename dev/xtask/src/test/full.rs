@@ -26,7 +26,7 @@ pub const HISTORIES_CI: u64 = 6_000;
 pub const HISTORIES_FULL: u64 = 20_000;
 
 /// The table. `docs/testing.md` has it too, and a test compares them.
-pub const ADDITIONS: [Addition; 13] = [
+pub const ADDITIONS: [Addition; 14] = [
     Addition {
         what: "The widest scopes of the exploration, with two faults of any kind: bootstrap of one and of three with an edit, 3 to 4, and 3 to 2",
         ci: "The same scopes with one fault, 3 to 4 and 3 to 2 also with two of the operator itself, and every other scope with two",
@@ -43,8 +43,8 @@ pub const ADDITIONS: [Addition; 13] = [
         why: "Rounds are the same in every run, so a repetition finds nothing new in code that did not change",
     },
     Addition {
-        what: "In the playground: the behaviours that Kubernetes runs too, on etcd 3.6 and 3.7; what only the playground has on 3.7; the \
-               model of etcd on 3.6",
+        what: "In the playground: the behaviours that Kubernetes runs too, on etcd 3.6 and 3.7; what only the playground has on 3.7; auth \
+               on 3.5; the model of etcd on 3.6",
         ci: "The behaviours on Kubernetes, on etcd 3.6 (in the playground where no Kubernetes can run); a cluster's life and the model of \
              etcd on 3.7 and 3.5; what only the playground has on 3.6; the etcd port on 3.5, 3.6 and 3.7",
         why: "A behaviour on Kubernetes shows more than the same one in the playground. The versions differ in the port's replies, \
@@ -74,6 +74,11 @@ pub const ADDITIONS: [Addition; 13] = [
         what: "On Kubernetes a new cluster by cert-manager, and one from auto to cert-manager, to another authority of its issuer, without the issuer and back, under writes",
         ci: "What cert-manager itself does; its provider in the simulation and against an API server of the tests",
         why: "Three rotations take minutes, and rotations are there on etcd and in the simulation",
+    },
+    Addition {
+        what: "Clusters under kube-apiservers on Kubernetes: both authorities replaced at three and five members; two tenants with auth through a drain, an upgrade and a restore in place",
+        ci: "The same rotations and changes under the scenarios' own clients",
+        why: "API servers that start and are restarted, and kubelets that bring them Secrets, take ten minutes",
     },
     Addition {
         what: "NetworkPolicies carried out by kube-router on Kubernetes: who is let in, and that the cluster goes on",

@@ -75,8 +75,9 @@ pub fn etcd(context: &Context) -> Result<Verdict> {
     for minor in whole.iter().filter(asked) {
         results.run(context, profile, Some(minor), &[])?;
     }
+    let profile = if context.full { "etcd-life-full" } else { "etcd-life" };
     for minor in life.iter().filter(asked) {
-        results.run(context, "etcd-life", Some(minor), &[])?;
+        results.run(context, profile, Some(minor), &[])?;
     }
     Ok(results.verdict(Tier::Etcd, context))
 }

@@ -36,6 +36,13 @@ const NAMESPACE: &str = "default";
 /// The key in each object with the number of its last write.
 const KEY: &str = "written";
 
+/// What etcd says of a proposal that raft dropped: at once where the leader was asked, 7 s later where another member had sent it on.
+const OF_RAFT: [&str; 3] =
+    ["raft proposal dropped", "possibly due to previous leader failure", "etcdserver: leader changed"];
+
+/// What a client says whose connection ended while it waited for an answer. A kube-apiserver ends connections last, and this is the race that is left.
+const CUT: &str = "connection closed before message completed";
+
 /// They write and watch until they are stopped.
 pub struct Clients {
     shared: Arc<Mutex<Journal>>,
@@ -49,7 +56,11 @@ pub struct Clients {
 pub struct Served {
     /// How many writes were acknowledged.
     pub acknowledged: usize,
-    /// How many were not, and with which messages.
+    /// How many raft dropped because leadership changed hands: those that were on their way.
+    pub dropped: usize,
+    /// How many were on their way to an API server that ended.
+    pub cut: usize,
+    /// How many others were not acknowledged, and with which messages.
     pub failed: BTreeMap<String, usize>,
     /// The longest time in which no writer had a write acknowledged.
     pub pause: Duration,
@@ -133,12 +144,13 @@ impl Drop for Clients {
 
 impl fmt::Display for Served {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { acknowledged, failed, pause, time, relists } = self;
+        let Self { acknowledged, dropped, cut, failed, pause, time, relists } = self;
         let (time, pause) = (time.as_secs_f64(), pause.as_secs_f64());
         let count: usize = failed.values().sum();
         write!(
             f,
-            "{acknowledged} acknowledged in {time:.1} s, {count} failed, longest pause {pause:.3} s, {relists} lists of the watch"
+            "{acknowledged} acknowledged in {time:.1} s, {count} failed, {dropped} dropped by raft, {cut} on the way to an API server that ended, \
+             longest pause {pause:.3} s, {relists} lists of the watch"
         )?;
         failed.iter().try_for_each(|(message, count)| write!(f, "; {count} failed with {message:?}"))
     }
@@ -152,6 +164,17 @@ impl Journal {
         self.served.acknowledged += 1;
         self.last = Some(now);
         self.acknowledged.insert(name.to_owned(), number);
+    }
+
+    fn fail(&mut self, message: String) {
+        let served = &mut self.served;
+        if OF_RAFT.iter().any(|word| message.contains(word)) {
+            served.dropped += 1;
+        } else if message.contains(CUT) {
+            served.cut += 1;
+        } else {
+            *served.failed.entry(message).or_default() += 1;
+        }
     }
 
     fn until(&self, now: Instant) -> Served {
@@ -186,7 +209,7 @@ impl Writer {
                 Err(message) => {
                     let seconds = begun.elapsed().as_secs_f64();
                     eprintln!("{}: write {number} failed after {seconds:.1} s: {message}", self.name);
-                    *lock(&self.shared).served.failed.entry(message).or_default() += 1;
+                    lock(&self.shared).fail(message);
                     tokio::time::sleep(AFTER_FAILURE).await;
                     present = self.read(&stop).await?;
                 }
@@ -261,6 +284,9 @@ fn written(object: &ConfigMap) -> Option<u64> {
 }
 
 fn text(error: &kube::Error) -> String {
+    if let kube::Error::Api(status) = error {
+        return status.message.clone();
+    }
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(error) = source {

@@ -87,3 +87,26 @@ async fn with_auth_a_snapshot_that_has_it_is_restored_in_place_and_a_lost_quorum
     is_guarded_after(&world, &app, &id).await?;
     acknowledged.are_all_readable(&app, "demo").await
 }
+
+/// Some minutes, and what it shows above all is there in the simulation.
+mod full {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_snapshot_of_before_auth_is_restored_in_place_and_auth_is_on_again_by_itself() -> Result<()> {
+        let world = Playground::start().await?;
+        let store = world.claim_for_backups("backups").await?;
+        let app = with_auth(&world, &store).await?;
+        let id = world.one_cluster_id("demo").await?;
+        let (_, member) = app.members("demo").await?.remove(0);
+        member.put("of-after", "auth").await?;
+        world.restore_in_place("back", "demo", &id, "before").await?;
+        world.restore_is("back", "Complete").await?;
+        is_guarded_after(&world, &app, &id).await?;
+        for (name, member) in app.members("demo").await? {
+            let [before, after] = ["of-before", "of-after"].map(|key| member.get(key, Read::Linearizable));
+            ensure!(before.await?.is_some() && after.await?.is_none(), "{name} has other data");
+        }
+        Ok(())
+    }
+}

@@ -59,15 +59,20 @@ fn table() -> Result<String> {
         let place = place.display().to_string();
         let (world, module) = place.split_once('/').unwrap_or((place.as_str(), ""));
         let text = repo::read(file)?;
-        // Such a file has no other tests.
-        let in_ci = if text.contains("\nmod full {") { &[] } else { WHOLE_CI };
-        for name in tests(&text) {
+        // What only `--full` runs is the end of its file.
+        let (always, full) = text.split_once("\nmod full {").unwrap_or((&text, ""));
+        let always = tests(always).into_iter().map(|name| (name, true));
+        for (name, in_ci) in always.chain(tests(full).into_iter().map(|name| (name, false))) {
+            let ci: &[&str] = if in_ci { WHOLE_CI } else { &[] };
             rows.push(match world {
                 "etcd" if module.starts_with("model") => {
                     row(&name, &place, &versions(LIFE_CI, &[LIFE_FULL, WHOLE_FULL].concat()), "")
                 }
-                "etcd" => row(&name, &place, &versions(in_ci, WHOLE_FULL), ""),
-                "kube" if ["ipv6", "network_policy", "rounds"].contains(&module) => {
+                "etcd" if module == "auth" => {
+                    row(&name, &place, &versions(ci, &[LIFE_FULL, WHOLE_FULL].concat()), "")
+                }
+                "etcd" => row(&name, &place, &versions(ci, WHOLE_FULL), ""),
+                "kube" if !in_ci || ["ipv6", "network_policy", "rounds"].contains(&module) => {
                     row(&name, &place, "", &versions(&[], &[ETCD]))
                 }
                 "kube" => row(&name, &place, "", ETCD),
