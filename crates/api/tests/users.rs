@@ -111,6 +111,13 @@ fn the_sample_is_accepted_and_its_status_survives_the_types() {
 }
 
 #[test]
+fn the_sample_of_a_tenant_is_accepted() {
+    let text = include_str!("../../../config/samples/hosting-shared.yaml").split("---").nth(1).unwrap();
+    let sample: Value = serde_yaml_ng::from_str(text).unwrap();
+    assert_eq!(judge::refusals(&schema(), None, &sample), Vec::<String>::new());
+}
+
+#[test]
 fn the_constants_say_what_the_rules_say() {
     let printed = crds_yaml();
     assert!(printed.contains(&format!("size(self.metadata.name) <= {MAX_USER_NAME_LENGTH}\n")));

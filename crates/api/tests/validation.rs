@@ -66,6 +66,9 @@ fn the_samples_are_accepted() {
         include_str!("../../../config/samples/etcdcluster.yaml"),
         include_str!("../../../config/samples/etcdcluster-etcd-io.yaml"),
         include_str!("../../../config/samples/etcdcluster-restored.yaml"),
+        include_str!("../../../config/samples/hosting-own.yaml"),
+        include_str!("../../../config/samples/hosting-dedicated.yaml"),
+        include_str!("../../../config/samples/hosting-shared.yaml").split("---").next().unwrap(),
     ] {
         let object: Value = serde_yaml_ng::from_str(sample).unwrap();
         assert_eq!(judge::refusals(&schema(), None, &object), Vec::<String>::new());

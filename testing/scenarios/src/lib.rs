@@ -54,7 +54,7 @@ pub use s3::S3Server;
 pub use session::{Session, Step, Values};
 pub use shell::Shell;
 pub use world::{ProcessFault, World, clear_directory};
-pub use writer::{Acknowledged, Figures, Pause, Writer};
+pub use writer::{Acknowledged, Figures, Pause, Writer, report};
 
 use std::path::{Path, PathBuf};
 

@@ -401,7 +401,7 @@ fn causes<'a>(status: &'a Status) -> impl Iterator<Item = &'a (dyn Error + 'stat
 }
 
 /// Prints a line, and adds it to the file that `cargo xtask test` shows at the end.
-fn report(line: &str) {
+pub fn report(line: &str) {
     let test = std::env::var("NEXTEST_TEST_NAME").unwrap_or_default();
     let line = format!("writes: {test}: {line}");
     eprintln!("{line}");

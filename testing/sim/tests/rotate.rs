@@ -1,12 +1,15 @@
 //! The rotation of certificate authorities in the simulation. Who trusts whom is modelled for each process: what its Secrets had when it
 //! started, and what its kubelet has brought since, which may be two minutes old.
 
+use std::collections::BTreeSet;
+
 use quorate_manifests::Kind;
 use quorate_model::Span;
 use quorate_planner::safety::mutants::without;
 use quorate_sim::history::{History, sound_story};
 use quorate_sim::oracle::Property;
 use quorate_sim::world::World;
+use quorate_sim::world::faults::Fault;
 use serde_json::{Value, json};
 
 fn with_tls(size: u32) -> Value {
@@ -66,6 +69,42 @@ fn an_authority_is_replaced_and_every_member_trusts_what_each_other_presents_at_
             rotated(&mut world, name, &format!("{text}/again"));
         }
     }
+}
+
+/// Authorities live ten years, and leaves one. Nobody looks after the cluster: each year a Pod or a disk is lost.
+#[test]
+fn authorities_and_leaves_come_and_go_for_decades_and_every_member_is_served_at_every_moment() {
+    let mut world = at_rest(3);
+    let (mut authorities, mut leaves) = (BTreeSet::new(), BTreeSet::new());
+    for month in 0..300 {
+        world.advance(Span::seconds(30 * 24 * 3600));
+        if month % 12 == 5 {
+            let pod = world.objects(Kind::Pod).remove(month / 12 % 3);
+            let member = pod["metadata"]["name"].clone();
+            let fault = if month % 24 == 5 {
+                json!({ "kill-pod": member })
+            } else {
+                json!({ "lose-volume": member })
+            };
+            world.strike(&serde_json::from_value::<Fault>(fault).unwrap());
+        }
+        // Kubelets take two minutes, and whoever is replaced has ten minutes before.
+        for _ in 0..12 {
+            while world.go().is_some() {}
+            world.advance(Span::seconds(130));
+            world.operate();
+        }
+        while world.go().is_some() {}
+        assert_eq!(world.oracle.violation(), None, "month {month}");
+        for name in ["demo-ca", "demo-peer-ca"] {
+            authorities.insert(certificate(&world, name).to_string());
+        }
+        leaves.insert(certificate(&world, "demo-peer-tls").to_string());
+    }
+    world.judge_rest();
+    assert_eq!(world.oracle.violation(), None);
+    assert_eq!(authorities.len(), 2 * 4, "each was replaced at two thirds of ten years, three times");
+    assert!(leaves.len() > 25, "{}", leaves.len());
 }
 
 /// A cluster that rotates an authority, with this departure after the order. Returns whether it came about.

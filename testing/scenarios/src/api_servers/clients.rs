@@ -40,8 +40,9 @@ const KEY: &str = "written";
 const OF_RAFT: [&str; 3] =
     ["raft proposal dropped", "possibly due to previous leader failure", "etcdserver: leader changed"];
 
-/// What a client says whose connection ended while it waited for an answer. A kube-apiserver ends connections last, and this is the race that is left.
-const CUT: &str = "connection closed before message completed";
+/// What a client says whose connection ended while it waited for an answer, and what an API server says in the last moment. A kube-apiserver ends
+/// connections last, and this is the race that is left.
+const CUT: [&str; 2] = ["connection closed before message completed", "apiserver is shutting down"];
 
 /// They write and watch until they are stopped.
 pub struct Clients {
@@ -170,7 +171,7 @@ impl Journal {
         let served = &mut self.served;
         if OF_RAFT.iter().any(|word| message.contains(word)) {
             served.dropped += 1;
-        } else if message.contains(CUT) {
+        } else if CUT.iter().any(|word| message.contains(word)) {
             served.cut += 1;
         } else {
             *served.failed.entry(message).or_default() += 1;

@@ -1,14 +1,15 @@
-//! Clusters under kube-apiservers, as those who host control planes have them.
+//! Clusters under kube-apiservers, as those who host control planes have them. docs/hosting.md
 
 /// Some minutes each: API servers start and are restarted, and kubelets bring Secrets when they do.
 mod full {
+    use std::fmt::Display;
     use std::time::Instant;
 
     use anyhow::{Context, Result, bail, ensure};
     use k8s_openapi::api::core::v1::Secret;
     use kube::Api;
     use quorate_etcd::Read;
-    use quorate_scenarios::{ApiServers, Clients, Kubernetes, Served, Tenant, Writer, spec, until};
+    use quorate_scenarios::{ApiServers, Clients, Kubernetes, Served, Tenant, Writer, report, spec, until};
     use serde::Deserialize;
     use serde_json::{Value, json};
 
@@ -30,7 +31,7 @@ mod full {
             let began = Instant::now();
             order(&world, &format!("peers/{size}")).await?;
             ended(&world, &format!("peers/{size}")).await?;
-            println!("{size} members, peers: {:.1} s, {}", began.elapsed().as_secs_f64(), clients.served());
+            figure(&format!("{size} members, peers"), began, clients.served());
 
             let (began, leaf) = (Instant::now(), entry(&world, "demo-client-tls", "tls.crt").await?);
             order(&world, &format!("clients/{size}")).await?;
@@ -53,13 +54,9 @@ mod full {
             annotate(&world, "clients-present", &to).await?;
             ended(&world, &format!("clients/{size}")).await?;
             world.settled_again("demo", size).await?;
-            let seconds = began.elapsed().as_secs_f64();
             let served = clients.stop().await?;
+            figure(&format!("{size} members, clients; both through API servers"), began, &served);
             let acknowledged = writer.stop().await?;
-            println!(
-                "{size} members, clients: {seconds:.1} s, through API servers {served}; by itself {}",
-                acknowledged.figures()
-            );
             ensure!(served.failed.is_empty(), "{served}");
             acknowledged.are_all_readable(&world, "demo").await?;
         }
@@ -77,7 +74,7 @@ mod full {
                 "demo",
                 sample("EtcdCluster", |spec| {
                     spec["version"] = json!(OLD);
-                    spec["storageSpec"]["volumeSizeRequest"] = json!("256Mi");
+                    spec["storageSpec"]["volumeSizeRequest"] = json!("512Mi");
                 })?,
             )
             .await?;
@@ -104,21 +101,16 @@ mod full {
         let began = Instant::now();
         let drain = format!("kubectl drain {node} --ignore-daemonsets --delete-emptydir-data --timeout=100s");
         let drained = shell.run(&drain).await;
-        println!("{node} is drained: {:.1} s, {}", began.elapsed().as_secs_f64(), told(&clients));
+        figure("a node is drained", began, told(&clients));
         shell.run(&format!("kubectl uncordon {node}")).await?;
         drained?;
         world.settled_again("demo", 3).await?;
-        println!("it is back: {:.1} s, {}", began.elapsed().as_secs_f64(), told(&clients));
+        figure("it is back", began, told(&clients));
 
         let began = Instant::now();
         world.patch("demo", json!({"spec": {"version": quorate_scenarios::version()}})).await?;
         world.settled_again("demo", 3).await?;
-        println!(
-            "{OLD} to {}: {:.1} s, {}",
-            quorate_scenarios::version(),
-            began.elapsed().as_secs_f64(),
-            told(&clients)
-        );
+        figure(&format!("{OLD} to {}", quorate_scenarios::version()), began, told(&clients));
 
         world.back_up("backup", "demo", &store).await?;
         world.is_backed_up("backup").await?;
@@ -129,14 +121,14 @@ mod full {
         let (began, id) = (Instant::now(), world.cluster_id("demo").await?);
         world.restore_in_place("back", "demo", &id, "backup").await?;
         world.restore_is("back", "Complete").await?;
-        println!("restored in place: {:.1} s", began.elapsed().as_secs_f64());
+        figure("restored in place", began, "");
         let clients = both(&servers).await?;
-        println!("both tenants write: {:.1} s", began.elapsed().as_secs_f64());
+        figure("both tenants write", began, "");
         world.wait_for_condition("demo", "AuthReady", "True").await?;
         world.settled_again("demo", 3).await?;
         is_kept_out(&world, TENANTS[0], TENANTS[1]).await?;
         for served in ended_of(clients).await? {
-            println!("after the restore: {served}");
+            figure("after the restore", began, served);
         }
         Ok(())
     }
@@ -148,9 +140,9 @@ mod full {
 
     /// What the sample says in the spec of this kind, changed.
     fn sample(kind: &str, change: impl FnOnce(&mut Value)) -> Result<Value> {
-        for document in
-            serde_yaml_ng::Deserializer::from_str(include_str!("../../../../config/samples/hosting.yaml"))
-        {
+        for document in serde_yaml_ng::Deserializer::from_str(include_str!(
+            "../../../../config/samples/hosting-shared.yaml"
+        )) {
             let object = Value::deserialize(document)?;
             if object["kind"] == kind {
                 let mut spec = object["spec"].clone();
@@ -167,6 +159,11 @@ mod full {
             clients.push(servers.clients().await?);
         }
         Ok(clients)
+    }
+
+    /// A line of what was measured.
+    fn figure(what: &str, began: Instant, served: impl Display) {
+        report(&format!("{what}: {:.1} s {served}", began.elapsed().as_secs_f64()));
     }
 
     fn told(clients: &[Clients]) -> String {
