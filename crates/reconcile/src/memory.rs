@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn auth_that_was_seen_on_before_a_restore_is_not_taken_for_that_of_the_restored_cluster() {
+    fn s16_auth_that_was_seen_on_before_a_restore_is_not_taken_for_that_of_the_restored_cluster() {
         let seen = SeenAuth { at: Instant(1), enabled: true, root: Root::Ready, clients_are_root: false };
         let (before, after) = (Some(ClusterId(1)), Some(ClusterId(2)));
         let memory = Memory { auth: Some((before, seen)), ..Memory::default() };

@@ -251,7 +251,7 @@ fn a_user_of_somebody_else_is_another_one_though_it_has_the_name_of_the_etcd_use
 /// One that was deleted with `deletionPolicy: Retain`, or lost with its namespace, or that a restored snapshot brought back. Its certificates
 /// may be with anybody, so the new user is another one.
 #[test]
-fn the_user_of_an_earlier_etcd_user_of_this_name_goes_on_as_it_was_and_the_new_one_is_made() {
+fn s17_the_user_of_an_earlier_etcd_user_of_this_name_goes_on_as_it_was_and_the_new_one_is_made() {
     let mut world = World::new();
     let (user, role) = ("billing-fedcba98".to_owned(), "quorate:fedcba98:billing".to_owned());
     world.users.insert(user.clone(), vec![role.clone()]);
