@@ -175,7 +175,7 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
         KubeEffect::WriteTrust { leaf, secret, resource_version, trust, drop, generation } => {
             let own = (at, &snapshot.uid);
             let as_seen = (secret, resource_version.as_str());
-            let bundle = (trust.as_slice(), drop.as_ref());
+            let bundle = (trust.as_slice(), drop.as_slice());
             let act = rotation::write_trust(&seen.secrets, own, *leaf, as_seen, bundle, *generation);
             let act = act.unwrap_or_else(refused_patch);
             write(Kind::Secret, &Certificate::from(*leaf).secret_name(at), act)

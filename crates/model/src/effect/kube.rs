@@ -108,8 +108,8 @@ pub enum KubeEffect {
         resource_version: String,
         /// These are trusted, in this order, and whatever else is, but for `drop`.
         trust: Vec<Fingerprint>,
-        /// This one is trusted no more.
-        drop: Option<Fingerprint>,
+        /// These are trusted no more.
+        drop: Vec<Fingerprint>,
         /// The generation of trust that the Secret has from then on.
         generation: u32,
     },
@@ -410,9 +410,11 @@ impl fmt::Display for KubeEffect {
                 if trust.is_empty() {
                     return write!(f, "note the generation of trust beside the {leaf} certificate");
                 }
-                let trust: Vec<String> = trust.iter().map(ToString::to_string).collect();
-                write!(f, "let holders of the {leaf} certificate trust {}", trust.join(" and "))?;
-                drop.as_ref().map_or(Ok(()), |drop| write!(f, ", and not {drop}"))
+                let all = |these: &[Fingerprint]| {
+                    these.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
+                };
+                write!(f, "let holders of the {leaf} certificate trust {}", all(trust))?;
+                if drop.is_empty() { Ok(()) } else { write!(f, ", and not {}", all(drop)) }
             }
             Self::IssueLeaf { leaf, by } => write!(f, "issue the {leaf} certificate, signed by {by}"),
             Self::RenewLeaf { leaf, by, .. } => write!(f, "renew the {leaf} certificate, signed by {by}"),

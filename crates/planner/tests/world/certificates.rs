@@ -162,8 +162,7 @@ pub fn write(seen: &mut Snapshot, now: Instant, write: &KubeEffect) -> bool {
             let seen = certificates.leaves.get_mut(kind).expect("the Secret exists");
             assert_eq!(seen.uid, *secret);
             let content = seen.content.as_mut().expect("it can be read");
-            let rest =
-                content.trusted.iter().filter(|one| !trust.contains(one) && Some(*one) != drop.as_ref());
+            let rest = content.trusted.iter().filter(|one| !trust.contains(one) && !drop.contains(one));
             content.trusted = trust.iter().chain(rest).cloned().collect();
             content.trust = *generation;
         }
