@@ -282,3 +282,17 @@ fn a_secret_of_cert_manager_is_taken_only_if_it_is_of_the_issuer_that_the_spec_n
         );
     }
 }
+
+#[test]
+fn what_the_issuer_says_is_told_also_where_every_certificate_exists() {
+    let mut world = World::new(&spec());
+    issue(&mut world, &ca(77), 100);
+    world.settle();
+    let mut pass = world.observe().unwrap();
+    let given = pass.observation.snapshot.certificates.as_mut().unwrap().given.as_mut().unwrap();
+    given.see_issuer("Certificate default/demo-server is changed whenever the operator writes it");
+    let conditions = world.status_again(&pass).conditions;
+    let ready = conditions.into_iter().find(|one| one.type_ == "TLSReady").unwrap();
+    assert_eq!((&*ready.status, &*ready.reason), ("True", "CertificatesIssued"));
+    assert!(ready.message.contains("Certificate default/demo-server is changed"), "{}", ready.message);
+}

@@ -23,7 +23,7 @@ fn content(fingerprint: &str, now: Instant) -> Authority {
 fn name_secret(world: &mut World, content: Result<Authority, String>) {
     let secret = "Secret default/my-ca".to_owned();
     world.seen.certificates.as_mut().unwrap().given =
-        Some(GivenAuthority { secret, content, leaves: std::collections::BTreeMap::new() });
+        Some(GivenAuthority { secret, content, leaves: std::collections::BTreeMap::new(), issuer_says: None });
 }
 
 fn give(world: &mut World, fingerprint: &str) {

@@ -56,7 +56,7 @@ fn give(
 ) {
     let secret = "Secret default/demo-server-issued".to_owned();
     world.seen.certificates.as_mut().unwrap().given =
-        Some(GivenAuthority { secret, content, leaves });
+        Some(GivenAuthority { secret, content, leaves, issuer_says: None });
 }
 
 fn given(world: &mut World) -> &mut GivenAuthority {

@@ -119,7 +119,7 @@ fn of_leaves(picture: &Picture<'_>, seen: &Certificates, authorities: &BTreeMap<
     }
     match picture.record.leaves().find(is_outdated) {
         Some(leaf) => Finding::yes(Reason::CertificateExpiring, overdue(picture, seen, leaf)),
-        None => Finding::yes(Reason::CertificatesIssued, "every certificate exists"),
+        None => Finding::yes(Reason::CertificatesIssued, complete(seen)),
     }
 }
 
@@ -137,6 +137,16 @@ fn lacking(seen: &Certificates, leaf: Leaf, signer: &Authority, now: Instant) ->
          certificate there that authority {} has signed, or all certificates of another authority, which takes its place then",
         given.secret, signer.fingerprint
     )
+}
+
+/// What the issuer says is of the next certificates only.
+fn complete(seen: &Certificates) -> String {
+    match seen.given.as_ref().and_then(|given| given.issuer_says.as_ref()) {
+        None => "every certificate exists".to_owned(),
+        Some(says) => {
+            format!("every certificate exists. For the next ones look at what comes of this: {says}")
+        }
+    }
 }
 
 fn issuing() -> Finding {

@@ -38,6 +38,8 @@ pub struct GivenAuthority {
     pub content: Result<Authority, String>,
     /// Where it is without its key, the leaves that come with it, or why one cannot be taken.
     pub leaves: BTreeMap<Leaf, Result<LeafCertificate, String>>,
+    /// What keeps the issuer from issuing what the spec wants, in its words.
+    pub issuer_says: Option<String>,
 }
 
 /// The Secret of an authority.
@@ -436,8 +438,9 @@ impl GivenAuthority {
         Ok(given)
     }
 
-    /// Why it was not issued, in the words of the issuer, where it cannot be taken.
+    /// What the issuer says: that is why it was not issued, where it cannot be taken.
     pub fn see_issuer(&mut self, says: &str) {
+        self.issuer_says = Some(says.to_owned());
         if let Err(why) = &mut self.content {
             says.clone_into(why);
         }

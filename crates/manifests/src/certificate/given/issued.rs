@@ -53,7 +53,8 @@ pub(super) fn read(secrets: &[&Secret], at: &ClusterRef, tls: &TlsSpec) -> Optio
     };
     let others = [Leaf::Client, Leaf::Operator].map(other);
     let leaves = others.into_iter().chain([(Leaf::Server, server.map(|(issued, _)| issued))]).collect();
-    Some(GivenAuthority { secret: Kind::Secret.called(&at.namespace, &of_server), content, leaves })
+    let secret = Kind::Secret.called(&at.namespace, &of_server);
+    Some(GivenAuthority { secret, content, leaves, issuer_says: None })
 }
 
 /// The certificate of the given authority, if it is still this one, and in place of its key the word that there is none.
