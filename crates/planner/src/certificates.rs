@@ -111,14 +111,42 @@ pub(crate) fn renew(draft: &mut Draft<'_>) {
     }
 }
 
-/// Whether this leaf could be signed now, if it is not there.
-pub(crate) fn can_sign(draft: &Draft<'_>, leaf: Leaf) -> bool {
-    let Some(seen) = draft.seen.certificates.as_ref() else { return false };
-    let signs = match draft.seen.signing(seen, &draft.record, leaf.ca()) {
-        Signing::With(_, authority) => seen.can_have(leaf, authority, draft.now),
-        Signing::ToCreate | Signing::Lost(_) => false,
+/// Why this leaf could not be signed now, or copied; `None` if it could, or is there.
+pub(crate) fn why_not_signed(draft: &Draft<'_>, leaf: Leaf) -> Option<String> {
+    let Some(seen) = draft.seen.certificates.as_ref() else {
+        return Some("tls.provider is disabled".to_owned());
     };
-    seen.leaves.contains_key(&leaf) || (signs && draft.seen.clock_differs.is_none())
+    if seen.leaves.contains_key(&leaf) {
+        return None;
+    }
+    let ca = draft.seen.signs_for(seen, &draft.record, leaf.ca());
+    let why = match draft.seen.signing(seen, &draft.record, leaf.ca()) {
+        Signing::With(_, authority) if seen.can_have(leaf, authority, draft.now) => None,
+        Signing::With(_, authority) if authority.keyless => Some(why_not_given(draft, seen, leaf)),
+        Signing::With(..) => {
+            Some(format!("the certificate authority in {} has ended", seen.authority_name(ca)))
+        }
+        Signing::ToCreate => Some(format!("{} does not exist yet", seen.authority_name(ca))),
+        Signing::Lost(loss) => {
+            Some(format!("the certificate authority is lost. {}: {loss}", seen.authority_name(ca)))
+        }
+    };
+    let differs = draft.seen.clock_differs.as_ref();
+    why.or_else(|| Some(format!("the operator's clock is {}. Set the clocks", differs?)))
+}
+
+/// Why a leaf that comes from somewhere else cannot be copied.
+fn why_not_given(draft: &Draft<'_>, seen: &Certificates, leaf: Leaf) -> String {
+    match &seen.given {
+        None => "the key of the authority is somewhere else, and spec.tls does not say any more where certificates come from".to_owned(),
+        Some(given) => given.leaf(leaf, draft.now).err().unwrap_or_else(|| {
+            format!(
+                "the {leaf} certificate that comes with {} is of another authority than that which members trust. That one takes its place by a \
+                 rotation first, once all certificates are of it",
+                given.secret
+            )
+        }),
+    }
 }
 
 /// I4, for the Secret of an earlier release or of an adopted cluster.

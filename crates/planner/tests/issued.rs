@@ -436,6 +436,14 @@ fn auth_begins_only_once_the_certificate_of_the_operator_was_issued() {
     world.seen.auth_policy = AuthPolicy { wanted: true, ..world.seen.auth_policy };
     let story = world.settle();
     assert!(!world.seen.record.has_credential(), "{story}");
+    assert!(says(&mut world).contains("there cannot: it does not exist"), "{}", says(&mut world));
+    let other = issued(Leaf::Operator, OTHER, 1, life(world.now, 90));
+    given(&mut world).leaves.insert(Leaf::Operator, Ok(other));
+    assert!(
+        says(&mut world).contains("is of another authority than that which members trust"),
+        "{}",
+        says(&mut world)
+    );
     issue(&mut world, ONE, 1);
     world.settle();
     assert!(world.seen.record.has_credential() && is_copy(&world, Leaf::Operator, ONE, 1));
