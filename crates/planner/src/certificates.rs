@@ -3,6 +3,7 @@
 //! B2 create the authorities; I1 record their fingerprints; I2 create the leaves; I3 renew each leaf in place; I4 keep the Secrets
 //! of the authorities beyond their owner. etcd reads its leaf at every handshake, so nothing restarts.
 
+use quorate_model::effect::AuthorityPlace;
 use quorate_model::snapshot::{Authority, AuthorityLoss, AuthoritySecret, Certificates, LeafSecret, Signing};
 use quorate_model::{Ca, Effect, Fingerprint, KubeEffect, Leaf, Step, Waiting};
 
@@ -77,6 +78,7 @@ fn create(draft: &mut Draft<'_>, ca: Ca, seen: &Certificates) {
         // One without its key has the place, of which nothing is left to be had.
         Some(left) => KubeEffect::MakeNextAuthority {
             ca,
+            place: AuthorityPlace::Signer,
             given,
             secret: left.uid.clone(),
             resource_version: left.resource_version.clone(),
@@ -172,6 +174,7 @@ fn keep_key(
     if draft.record.rotation.is_none() && given.is_some_and(|given| given.keyless != authority.keyless) {
         let make = KubeEffect::MakeNextAuthority {
             ca,
+            place: AuthorityPlace::Signer,
             given: Some(authority.fingerprint.clone()),
             secret: secret.uid.clone(),
             resource_version: secret.resource_version.clone(),

@@ -6,6 +6,7 @@
 //!
 //! `rollout` restarts the members: a Pod of an earlier generation of trust is a stale one.
 
+use quorate_model::effect::AuthorityPlace;
 use quorate_model::rotation::{Rotation, RotationStage};
 use quorate_model::snapshot::{Authority, AuthoritySecret, Certificates, LeafSecret, Signing};
 use quorate_model::{Ca, Effect, Fingerprint, Instant, KubeEffect, Record, Snapshot, Step, Waiting};
@@ -252,6 +253,7 @@ fn take_or_record(
     let Some(to) = made(draft, secret, &from, given.as_ref()) else {
         let make = KubeEffect::MakeNextAuthority {
             ca,
+            place: AuthorityPlace::Next,
             given,
             secret: secret.uid.clone(),
             resource_version: secret.resource_version.clone(),

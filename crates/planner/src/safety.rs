@@ -105,8 +105,8 @@ fn may_write(scene: &Scene<'_>, write: &KubeEffect) -> Judged {
         KubeEffect::CreateAuthority { ca, given } => {
             certificates::may_create_authority(scene, *ca, given.as_ref())
         }
-        KubeEffect::MakeNextAuthority { ca, given, secret, resource_version } => {
-            rotation::may_make_next(scene, *ca, given.as_ref(), (secret, resource_version))
+        KubeEffect::MakeNextAuthority { ca, place, given, secret, resource_version } => {
+            rotation::may_make_next(scene, (*ca, *place), given.as_ref(), (secret, resource_version))
         }
         KubeEffect::ArrangeAuthority { ca, secret, resource_version, signer, previous } => {
             rotation::may_arrange(scene, *ca, (secret, resource_version), signer, previous.as_ref())

@@ -7,7 +7,7 @@ use crate::world::certificates::DAY;
 use crate::world::rotation::{recorded, stage, until};
 use quorate_model::auth::AuthPolicy;
 use quorate_model::certificate::Validity;
-use quorate_model::effect::Unsafe;
+use quorate_model::effect::{AuthorityPlace, Unsafe};
 use quorate_model::rotation::RotationStage;
 use quorate_model::snapshot::{Authority, GivenAuthority, LeafCertificate};
 use quorate_model::{Ca, Effect, Fingerprint, Instant, KubeEffect, Leaf, Span, Step};
@@ -343,9 +343,11 @@ fn r19_yet_another_authority_follows_at_once_only_where_the_rest_of_the_new_one_
     issue(&mut world, THIRD, 3);
     assert_eq!(judged(&world), Ok(()));
     let make = |world: &World, given: &str| {
+        let place = AuthorityPlace::Next;
         let secret = &world.seen.certificates.as_ref().unwrap().authorities[&Ca::Clients];
         let make = KubeEffect::MakeNextAuthority {
             ca: Ca::Clients,
+            place,
             given: Some(Fingerprint::new(given)),
             secret: secret.uid.clone(),
             resource_version: secret.resource_version.clone(),

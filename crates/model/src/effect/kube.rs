@@ -74,10 +74,12 @@ pub enum KubeEffect {
         /// Precondition: as it was observed.
         resource_version: String,
     },
-    /// Make the authority that takes the place of another one, and keep it beside that in its Secret.
+    /// Make the authority that takes the place of another one, and keep it in the Secret of that.
     MakeNextAuthority {
         /// Which.
         ca: Ca,
+        /// Where in the Secret.
+        place: AuthorityPlace,
         /// A copy of this one, in the Secret that the spec names; `None` if it is made.
         given: Option<Fingerprint>,
         /// Precondition: this Secret and no later one.
@@ -373,6 +375,24 @@ impl KubeEffect {
     }
 }
 
+/// Where in its Secret an authority is put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthorityPlace {
+    /// In that of the signer: it is that one, with its key or without, or the present one was left by an earlier cluster.
+    Signer,
+    /// Beside the signer.
+    Next,
+}
+
+impl fmt::Display for AuthorityPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Signer => "present",
+            Self::Next => "next",
+        })
+    }
+}
+
 impl fmt::Display for KubeEffect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -397,11 +417,11 @@ impl fmt::Display for KubeEffect {
             Self::DeleteAuthority { ca, secret, .. } => {
                 write!(f, "delete the Secret of the certificate authority of {ca} (uid {secret})")
             }
-            Self::MakeNextAuthority { ca, given: None, .. } => {
-                write!(f, "make the next certificate authority of {ca}")
+            Self::MakeNextAuthority { ca, given: None, place, .. } => {
+                write!(f, "make the {place} certificate authority of {ca}")
             }
-            Self::MakeNextAuthority { ca, given: Some(given), .. } => {
-                write!(f, "take {given} as the next certificate authority of {ca}")
+            Self::MakeNextAuthority { ca, given: Some(given), place, .. } => {
+                write!(f, "take {given} as the {place} certificate authority of {ca}")
             }
             Self::ArrangeAuthority { ca, signer, .. } => {
                 write!(f, "let certificate authority {signer} sign for {ca}")

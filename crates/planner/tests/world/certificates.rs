@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_model::certificate::Validity;
+use quorate_model::effect::AuthorityPlace;
 use quorate_model::snapshot::{
     Authority, AuthoritySecret, Certificates, LeafCertificate, LeafSecret, Snapshot,
 };
@@ -135,17 +136,16 @@ pub fn write(seen: &mut Snapshot, now: Instant, write: &KubeEffect) -> bool {
         KubeEffect::DeleteAuthority { ca, secret, .. } => {
             assert_eq!(certificates.authorities.remove(ca).expect("deleted Secret exists").uid, *secret);
         }
-        KubeEffect::MakeNextAuthority { ca, given, secret, .. } => {
+        KubeEffect::MakeNextAuthority { ca, place, given, secret, .. } => {
             let copied = given.as_ref().map(|given| copy(certificates, given, now));
             let seen = certificates.authorities.get_mut(ca).expect("the Secret exists");
             assert_eq!(seen.uid, *secret);
             let fingerprint = Fingerprint::new(next(*ca, trust));
             let made = Authority { fingerprint, validity: life(now), minted: true, keyless: false };
             let made = copied.unwrap_or(made);
-            if is_first || seen.is_first(&made.fingerprint) {
-                seen.content = Ok(made);
-            } else {
-                seen.next = Some(made);
+            match place {
+                AuthorityPlace::Signer => seen.content = Ok(made),
+                AuthorityPlace::Next => seen.next = Some(made),
             }
         }
         KubeEffect::ArrangeAuthority { ca, secret, signer, previous, .. } => {
