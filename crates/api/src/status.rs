@@ -346,6 +346,10 @@ pub struct RotationStatus {
     /// The sha256 of the certificate of the one that takes its place.
     pub to: String,
 
+    /// The sha256 of those before `from`, whose place that one had not taken everywhere: trusted as long as it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<String>,
+
     /// That one is a copy of the one in the Secret that `autoCfg.caBundleSecret` names.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub given: bool,

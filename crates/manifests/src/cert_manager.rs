@@ -84,6 +84,21 @@ pub fn act(
     Ok(Some(Act::Patch(json!({ "metadata": metadata, "spec": desired["spec"] }))))
 }
 
+/// What of a Certificate is not as the spec wants it, as a person finds it: `spec.duration`.
+pub fn differences(cluster: &EtcdCluster, at: &ClusterRef, leaf: Leaf, found: &Value) -> Vec<String> {
+    let desired = desired(cluster, at, leaf);
+    let fields = desired["spec"].as_object().into_iter().flatten();
+    let differs = |(field, desired): &(&String, &Value)| {
+        let found = &found["spec"][field.as_str()];
+        if desired.is_null() { !found.is_null() } else { !diff::matches(found, desired) }
+    };
+    let of_spec = fields.filter(differs).map(|(field, _)| format!("spec.{field}"));
+    let labels = &desired["metadata"]["labels"];
+    let of_labels =
+        (!diff::matches(&found["metadata"]["labels"], labels)).then(|| "metadata.labels".to_owned());
+    of_spec.chain(of_labels).collect()
+}
+
 /// Whether this EtcdCluster owns the Certificate.
 pub fn is_owned(cluster: &EtcdCluster, found: &Value) -> bool {
     let mut owners = found["metadata"]["ownerReferences"].as_array().into_iter().flatten();
@@ -268,6 +283,13 @@ mod tests {
         found["metadata"]["uid"] = json!("c-1");
         found["spec"]["revisionHistoryLimit"] = json!(1);
         assert_eq!(act(&cluster(&cfg), &at(), Leaf::Server, Some(&found)), Ok(None));
+        let differ = |found: &Value| differences(&cluster(&cfg), &at(), Leaf::Server, found).join(" ");
+        assert_eq!(differ(&found), "");
+        let mut mutated = found.clone();
+        mutated["spec"]["duration"] = json!("1h0m0s");
+        mutated["spec"]["ipAddresses"] = json!(["192.0.2.9"]);
+        mutated["metadata"]["labels"] = json!({});
+        assert_eq!(differ(&mutated), "spec.duration spec.ipAddresses metadata.labels");
         for other in [json!({ "issuerName": "ca" }), json!({ "issuerName": "other", "organizations": ["o"] })]
         {
             let Ok(Some(Act::Patch(patch))) = act(&cluster(&other), &at(), Leaf::Server, Some(&found)) else {

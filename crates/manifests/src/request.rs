@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube_core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use quorate_api::status::EtcdClusterStatus;
 use quorate_api::{EtcdBackup, EtcdCluster, keys};
-use quorate_model::effect::Boot;
+use quorate_model::effect::{AuthorityPlace, Boot};
 use quorate_model::record::Stage;
 use quorate_model::{
     Ca, Effect, Fingerprint, Instant, KubeEffect, Leaf, ManagedObject, MemberName, Record, Snapshot, Target,
@@ -154,14 +154,12 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
             let made = order::authority(cluster, at, *ca, &snapshot.uid, generation, context.now);
             authority_request(context, made, given.as_ref())
         }
-        KubeEffect::MakeNextAuthority { ca, given, secret, resource_version } => {
+        KubeEffect::MakeNextAuthority { ca, place, given, secret, resource_version } => {
             let (seen, generation) = ((secret, resource_version.as_str()), generation(context, *ca));
-            // The one that signs is only given its key, or loses it; and one that was left over makes way.
-            let signer = record.authority_of(*ca);
-            let of_secret = snapshot.certificates.as_ref().and_then(|own| own.authorities.get(ca));
-            let is_keyless = of_secret.is_some_and(|own| own.content.as_ref().is_ok_and(|own| own.keyless));
-            let is_same = if signer.is_some() { given.as_ref() == signer } else { is_keyless };
-            let place = if is_same { rotation::Place::Signer } else { rotation::Place::Next };
+            let place = match place {
+                AuthorityPlace::Signer => rotation::Place::Signer,
+                AuthorityPlace::Next => rotation::Place::Next,
+            };
             let made = order::next_authority((at, *ca, place), &snapshot.uid, seen, generation, context.now);
             authority_request(context, made, given.as_ref())
         }
@@ -175,7 +173,7 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
         KubeEffect::WriteTrust { leaf, secret, resource_version, trust, drop, generation } => {
             let own = (at, &snapshot.uid);
             let as_seen = (secret, resource_version.as_str());
-            let bundle = (trust.as_slice(), drop.as_ref());
+            let bundle = (trust.as_slice(), drop.as_slice());
             let act = rotation::write_trust(&seen.secrets, own, *leaf, as_seen, bundle, *generation);
             let act = act.unwrap_or_else(refused_patch);
             write(Kind::Secret, &Certificate::from(*leaf).secret_name(at), act)

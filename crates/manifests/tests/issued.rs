@@ -190,6 +190,37 @@ fn an_intermediate_authority_is_trusted_by_itself_and_only_where_it_leads_to_the
 }
 
 #[test]
+fn a_copy_of_another_authority_that_cannot_be_had_anew_is_told_with_what_to_do() {
+    let mut world = World::new(&spec());
+    issue(&mut world, &ca(77), 100);
+    world.settle();
+    let other = client(&ca(78), "etcd client", 102);
+    world.edit(Kind::Secret, "demo-client-tls", |copy| {
+        let both = format!("{}{}", ca(77).cert, ca(78).cert);
+        let copied = secret("", (&other.cert, &other.key, &both));
+        copy["data"] = copied["data"].clone();
+    });
+    for (there, says) in [
+        (None, "and Secret default/client: it does not exist"),
+        (Some(&other), "and what is there is of another authority"),
+    ] {
+        match there {
+            None => world.remove(Kind::Secret, "client"),
+            Some(other) => put(&mut world, "client", other, &ca(78).cert),
+        }
+        world.settle();
+        let (holds, reason, message) = world.condition("TLSReady");
+        assert_eq!((&*holds, &*reason), ("False", "CertificatesMissing"), "{message}");
+        let begins = "the client certificate cannot be used: another authority signed it. It comes from where Secret default/server does";
+        assert!(message.starts_with(begins) && message.contains(says), "{message}");
+        assert!(message.contains("or all certificates of another authority"), "{message}");
+    }
+    issue(&mut world, &ca(77), 100);
+    world.settle();
+    assert_eq!(world.condition("TLSReady").1, "CertificatesIssued");
+}
+
+#[test]
 fn a_users_certificate_is_told_to_come_from_where_the_key_is() {
     let mut world = World::new(&spec());
     issue(&mut world, &ca(77), 100);
@@ -250,4 +281,18 @@ fn a_secret_of_cert_manager_is_taken_only_if_it_is_of_the_issuer_that_the_spec_n
             world.condition("TLSReady").2
         );
     }
+}
+
+#[test]
+fn what_the_issuer_says_is_told_also_where_every_certificate_exists() {
+    let mut world = World::new(&spec());
+    issue(&mut world, &ca(77), 100);
+    world.settle();
+    let mut pass = world.observe().unwrap();
+    let given = pass.observation.snapshot.certificates.as_mut().unwrap().given.as_mut().unwrap();
+    given.see_issuer("Certificate default/demo-server is changed whenever the operator writes it");
+    let conditions = world.status_again(&pass).conditions;
+    let ready = conditions.into_iter().find(|one| one.type_ == "TLSReady").unwrap();
+    assert_eq!((&*ready.status, &*ready.reason), ("True", "CertificatesIssued"));
+    assert!(ready.message.contains("Certificate default/demo-server is changed"), "{}", ready.message);
 }

@@ -192,6 +192,7 @@ fn rotation(since: u32) -> Rotation {
         ca,
         from: Fingerprint::new("a"),
         to: Fingerprint::new("b"),
+        earlier: (0..since % 4).map(|before| Fingerprint::new(format!("before-{before}"))).collect(),
         given: since.is_multiple_of(5),
         stage: stages[usize::try_from(since % 3).unwrap()],
         since: Instant(i64::from(since)),

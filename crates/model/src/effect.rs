@@ -32,7 +32,7 @@ use crate::incarnation::Order;
 use crate::names::MemberName;
 use crate::record::Record;
 pub use etcd::{DowngradeAction, EtcdCall};
-pub use kube::{Boot, KubeEffect};
+pub use kube::{AuthorityPlace, Boot, KubeEffect};
 pub use refusal::Unsafe;
 pub use step::{LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE, Step};
 pub use waiting::{ClaimOutlook, Waiting};

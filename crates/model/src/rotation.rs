@@ -16,6 +16,9 @@ pub struct Rotation {
     pub from: Fingerprint,
     /// The one that takes its place.
     pub to: Fingerprint,
+    /// Those whose place `from` has not taken everywhere: somebody may still present what they have signed. They are trusted as long as `from` is. `to` is
+    /// among them where it comes back.
+    pub earlier: Vec<Fingerprint>,
     /// That one is a copy of one in a Secret that the spec names.
     pub given: bool,
     /// How far it is.
@@ -89,13 +92,21 @@ impl Rotation {
         }
     }
 
-    /// The one that every bundle has to have beside the signer.
-    pub fn also_trusted(&self) -> Option<&Fingerprint> {
+    /// Those that every bundle has to have beside the signer.
+    pub fn also_trusted(&self) -> Vec<&Fingerprint> {
         match self.stage {
-            RotationStage::Trust => Some(&self.to),
-            RotationStage::Sign => Some(&self.from),
-            RotationStage::Drop => None,
+            RotationStage::Trust => {
+                let earlier = self.earlier.iter().filter(|one| **one != self.to);
+                std::iter::once(&self.to).chain(earlier).collect()
+            }
+            RotationStage::Sign => self.forgotten().collect(),
+            RotationStage::Drop => Vec::new(),
         }
+    }
+
+    /// Those that nobody trusts any more once it has ended.
+    pub fn forgotten(&self) -> impl Iterator<Item = &Fingerprint> {
+        std::iter::once(&self.from).chain(&self.earlier).filter(|one| **one != self.to)
     }
 
     /// Whether this text, of an annotation, names the new authority.

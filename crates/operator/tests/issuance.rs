@@ -175,3 +175,78 @@ async fn certificates_and_their_secrets_are_deleted_once_the_operators_own_autho
     ensure!(left().await? == ["demo-client-issued"]);
     operator.stop().await
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_certificate_of_root_goes_with_its_secret_once_auth_is_not_wanted_any_more() -> Result<()> {
+    let world = World::new().await?;
+    install(&world).await?;
+    let operator = world.operator();
+    let mut spec = by_cert_manager();
+    spec["auth"] = json!({ "enabled": true });
+    world.create_cluster(spec).await?;
+    are_named(&world, &["demo-client", "demo-operator", "demo-server"]).await?;
+    let secret: Secret = serde_json::from_value(json!({ "metadata": {
+        "name": "demo-operator-issued", "labels": { "operator.etcd.io/cluster": "demo" },
+        "annotations": { "cert-manager.io/certificate-name": "demo-operator" },
+    } }))?;
+    world.api::<Secret>().create(&PostParams::default(), &secret).await?;
+    let edit = json!({ "spec": { "auth": null } });
+    world.api::<EtcdCluster>().patch("demo", &PatchParams::default(), &Patch::Merge(edit)).await?;
+    are_named(&world, &["demo-client", "demo-server"]).await?;
+    until("its Secret is gone", async || {
+        let names = world.names::<Secret>().await?;
+        Ok(if names.contains(&"demo-operator-issued".to_owned()) {
+            Err(format!("{names:?}"))
+        } else {
+            Ok(())
+        })
+    })
+    .await?;
+    operator.stop().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_certificate_that_a_policy_changes_is_told_and_put_right_with_growing_pauses() -> Result<()> {
+    let world = World::new().await?;
+    install(&world).await?;
+    let operator = world.operator();
+    world.create_cluster(by_cert_manager()).await?;
+    are_named(&world, &["demo-client", "demo-server"]).await?;
+    let (how, certificates) = (PatchParams::default(), certificates(&world));
+    let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True", "message": "" }] } });
+    for name in ["demo-client", "demo-server"] {
+        certificates.patch_status(name, &how, &Patch::Merge(&ready)).await?;
+    }
+    // A policy, for an hour.
+    let is_put_right = async || {
+        let seen = certificates.get("demo-server").await?;
+        anyhow::Ok(seen.data["spec"]["duration"] == "2160h0m0s")
+    };
+    let policy = json!({ "spec": { "duration": "1h0m0s" } });
+    let mut writes = 0;
+    for _ in 0..360 {
+        if is_put_right().await? {
+            writes += 1;
+            certificates.patch("demo-server", &how, &Patch::Merge(&policy)).await?;
+        }
+        tokio::time::sleep(Duration::from_secs(10)).await;
+    }
+    ensure!((5..9).contains(&writes), "{writes} writes");
+    says(
+        &world,
+        "Certificate default/demo-server is changed whenever the operator writes it (spec.duration)",
+    )
+    .await?;
+    // It is gone.
+    until("it is put right", async || {
+        Ok(if is_put_right().await? { Ok(()) } else { Err("not yet".to_owned()) })
+    })
+    .await?;
+    until("nothing is told any more", async || {
+        let cluster = world.api::<EtcdCluster>().get("demo").await?;
+        let told = serde_json::to_string(&cluster.status)?.contains("is changed whenever");
+        Ok(if told { Err("told".to_owned()) } else { Ok(()) })
+    })
+    .await?;
+    operator.stop().await
+}

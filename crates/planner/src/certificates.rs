@@ -3,6 +3,7 @@
 //! B2 create the authorities; I1 record their fingerprints; I2 create the leaves; I3 renew each leaf in place; I4 keep the Secrets
 //! of the authorities beyond their owner. etcd reads its leaf at every handshake, so nothing restarts.
 
+use quorate_model::effect::AuthorityPlace;
 use quorate_model::snapshot::{Authority, AuthorityLoss, AuthoritySecret, Certificates, LeafSecret, Signing};
 use quorate_model::{Ca, Effect, Fingerprint, KubeEffect, Leaf, Step, Waiting};
 
@@ -77,6 +78,7 @@ fn create(draft: &mut Draft<'_>, ca: Ca, seen: &Certificates) {
         // One without its key has the place, of which nothing is left to be had.
         Some(left) => KubeEffect::MakeNextAuthority {
             ca,
+            place: AuthorityPlace::Signer,
             given,
             secret: left.uid.clone(),
             resource_version: left.resource_version.clone(),
@@ -111,14 +113,42 @@ pub(crate) fn renew(draft: &mut Draft<'_>) {
     }
 }
 
-/// Whether this leaf could be signed now, if it is not there.
-pub(crate) fn can_sign(draft: &Draft<'_>, leaf: Leaf) -> bool {
-    let Some(seen) = draft.seen.certificates.as_ref() else { return false };
-    let signs = match draft.seen.signing(seen, &draft.record, leaf.ca()) {
-        Signing::With(_, authority) => seen.can_have(leaf, authority, draft.now),
-        Signing::ToCreate | Signing::Lost(_) => false,
+/// Why this leaf could not be signed now, or copied; `None` if it could, or is there.
+pub(crate) fn why_not_signed(draft: &Draft<'_>, leaf: Leaf) -> Option<String> {
+    let Some(seen) = draft.seen.certificates.as_ref() else {
+        return Some("tls.provider is disabled".to_owned());
     };
-    seen.leaves.contains_key(&leaf) || (signs && draft.seen.clock_differs.is_none())
+    if seen.leaves.contains_key(&leaf) {
+        return None;
+    }
+    let ca = draft.seen.signs_for(seen, &draft.record, leaf.ca());
+    let why = match draft.seen.signing(seen, &draft.record, leaf.ca()) {
+        Signing::With(_, authority) if seen.can_have(leaf, authority, draft.now) => None,
+        Signing::With(_, authority) if authority.keyless => Some(why_not_given(draft, seen, leaf)),
+        Signing::With(..) => {
+            Some(format!("the certificate authority in {} has ended", seen.authority_name(ca)))
+        }
+        Signing::ToCreate => Some(format!("{} does not exist yet", seen.authority_name(ca))),
+        Signing::Lost(loss) => {
+            Some(format!("the certificate authority is lost. {}: {loss}", seen.authority_name(ca)))
+        }
+    };
+    let differs = draft.seen.clock_differs.as_ref();
+    why.or_else(|| Some(format!("the operator's clock is {}. Set the clocks", differs?)))
+}
+
+/// Why a leaf that comes from somewhere else cannot be copied.
+fn why_not_given(draft: &Draft<'_>, seen: &Certificates, leaf: Leaf) -> String {
+    match &seen.given {
+        None => "the key of the authority is somewhere else, and spec.tls does not say any more where certificates come from".to_owned(),
+        Some(given) => given.leaf(leaf, draft.now).err().unwrap_or_else(|| {
+            format!(
+                "the {leaf} certificate that comes with {} is of another authority than that which members trust. That one takes its place by a \
+                 rotation first, once all certificates are of it",
+                given.secret
+            )
+        }),
+    }
 }
 
 /// I4, for the Secret of an earlier release or of an adopted cluster.
@@ -144,6 +174,7 @@ fn keep_key(
     if draft.record.rotation.is_none() && given.is_some_and(|given| given.keyless != authority.keyless) {
         let make = KubeEffect::MakeNextAuthority {
             ca,
+            place: AuthorityPlace::Signer,
             given: Some(authority.fingerprint.clone()),
             secret: secret.uid.clone(),
             resource_version: secret.resource_version.clone(),

@@ -119,9 +119,16 @@ fn edit(draft: &mut Draft<'_>, committed: &Target) {
         desired = Target { storage, ..committed.clone().with_what_is_always_safe(&desired) };
         permit = Ok(VersionStep::Forward);
     }
-    if desired.auth && !committed.auth && !certificates::can_sign(draft, Leaf::Operator) {
-        let why = "the edit is committed once the certificate of etcd's user root can be signed: TLSReady, or the clock, says what keeps it";
-        draft.wait(Waiting::SafePoint(why.to_owned()));
+    if desired.auth
+        && !committed.auth
+        && let Some(why) = certificates::why_not_signed(draft, Leaf::Operator)
+    {
+        // Named here: no other condition is about a certificate that the cluster does not have yet.
+        let why = format!(
+            "etcd's auth is enabled once there can be a certificate of its user root, which there cannot: {why}"
+        );
+        draft.wait(Waiting::AuthChanging(why.clone()));
+        draft.wait(Waiting::SafePoint(why));
         desired = committed.clone().with_what_is_always_safe(&desired);
     }
     // R21: its members move to new claims first. While versions are mixed none may join, and these members cannot be restarted.

@@ -6,6 +6,7 @@
 //!
 //! `rollout` restarts the members: a Pod of an earlier generation of trust is a stale one.
 
+use quorate_model::effect::AuthorityPlace;
 use quorate_model::rotation::{Rotation, RotationStage};
 use quorate_model::snapshot::{Authority, AuthoritySecret, Certificates, LeafSecret, Signing};
 use quorate_model::{Ca, Effect, Fingerprint, Instant, KubeEffect, Record, Snapshot, Step, Waiting};
@@ -22,11 +23,14 @@ pub(crate) fn advance(draft: &mut Draft<'_>) {
     go_on_from(draft, seen);
     give_up_what_is_lost(draft, seen);
     turn_back(draft, seen);
-    if draft.record.rotation.is_none() {
+    pass_on(draft, seen);
+    // What the one before has left in the Secret goes first: members that do not trust it any more would be restarted again and again, where the next
+    // one has its name.
+    let is_arranged = draft.record.rotation.is_some() || arrange(draft, seen, Step::C7);
+    if draft.record.rotation.is_none() && is_arranged {
         begin(draft, seen);
     }
     let Some(rotation) = draft.record.rotation.clone() else {
-        arrange(draft, seen, Step::C7);
         write_bundles(draft, seen, None, Step::C2);
         return;
     };
@@ -36,7 +40,7 @@ pub(crate) fn advance(draft: &mut Draft<'_>) {
             sign_with_new(draft, &rotation);
         }
         RotationStage::Sign => {
-            arrange(draft, seen, Step::C4);
+            let _ = arrange(draft, seen, Step::C4);
             write_bundles(draft, seen, Some(&rotation), Step::C2);
             drop_earlier(draft, &rotation);
         }
@@ -60,22 +64,25 @@ pub(crate) struct Wanted {
 /// over. `Err` if an order cannot be followed, or the authority that the spec names cannot be taken: why.
 pub(crate) fn wanted(seen: &Snapshot, record: &Record, now: Instant) -> Result<Option<Wanted>, String> {
     let Some(certificates) = seen.certificates.as_ref() else { return Ok(None) };
-    let order = seen.unspent_rotation(record);
-    let ordered = |ca: Ca| order.filter(|order| order.ca == ca).map(|order| order.text.clone());
-    if let Some(text) = ordered(Ca::Peers) {
-        return Ok(Some(Wanted { ca: Ca::Peers, order: Some(text), given: None }));
-    }
-    let is_due = |ca: Ca| match seen.signing(certificates, record, ca) {
-        Signing::With(_, authority) => now >= authority.validity.renewal(),
-        Signing::ToCreate | Signing::Lost(_) => false,
-    };
     // That of peers first: it has no clients that need their time.
-    if is_due(Ca::Peers) {
-        return Ok(Some(Wanted { ca: Ca::Peers, order: None, given: None }));
+    let order = ordered(seen, record, Ca::Peers);
+    if order.is_some() || is_due(seen, certificates, record, (Ca::Peers, now)) {
+        return Ok(Some(Wanted { ca: Ca::Peers, order, given: None }));
     }
-    let order = ordered(Ca::Clients);
+    wanted_of_clients(seen, certificates, record, now)
+}
+
+/// The same for the authority of clients alone.
+fn wanted_of_clients(
+    seen: &Snapshot,
+    certificates: &Certificates,
+    record: &Record,
+    now: Instant,
+) -> Result<Option<Wanted>, String> {
+    let order = ordered(seen, record, Ca::Clients);
     let Some(named) = &certificates.given else {
-        let is_wanted = order.is_some() || record.given || is_due(Ca::Clients);
+        let is_wanted =
+            order.is_some() || record.given || is_due(seen, certificates, record, (Ca::Clients, now));
         return Ok(is_wanted.then_some(Wanted { ca: Ca::Clients, order, given: None }));
     };
     let given =
@@ -91,6 +98,20 @@ pub(crate) fn wanted(seen: &Snapshot, record: &Record, now: Instant) -> Result<O
             "it is a copy of the one in {}. Put another one there, and it takes its place",
             named.secret
         )),
+    }
+}
+
+/// The text of the order, if there is one that is not spent.
+fn ordered(seen: &Snapshot, record: &Record, ca: Ca) -> Option<String> {
+    let order = seen.unspent_rotation(record).filter(|order| order.ca == ca);
+    order.map(|order| order.text.clone())
+}
+
+/// Whether two thirds of its life are over.
+fn is_due(seen: &Snapshot, certificates: &Certificates, record: &Record, (ca, now): (Ca, Instant)) -> bool {
+    match seen.signing(certificates, record, ca) {
+        Signing::With(_, authority) => now >= authority.validity.renewal(),
+        Signing::ToCreate | Signing::Lost(_) => false,
     }
 }
 
@@ -119,10 +140,13 @@ fn give_up_what_is_lost(draft: &mut Draft<'_>, seen: &Certificates) {
     match rotation.stage {
         // Somebody has its key: it has to be forgotten, which nobody else's has to be.
         RotationStage::Trust
-            if rotation.given && safety::may_turn_back(draft.seen, &draft.record).is_ok() =>
+            if (rotation.given || !rotation.earlier.is_empty())
+                && safety::may_turn_back(draft.seen, &draft.record).is_ok() =>
         {
             drop_next(draft, rotation);
         }
+        // Somebody may still present what those have signed.
+        RotationStage::Trust if !rotation.earlier.is_empty() => {}
         RotationStage::Trust => draft.write_record(Step::C7, |record| {
             (record.rotation, record.spent_rotation) = (None, None);
         }),
@@ -151,16 +175,39 @@ fn turn_back(draft: &mut Draft<'_>, seen: &Certificates) {
     drop_next(draft, rotation);
 }
 
-/// C6, with the new authority in the place of the earlier one.
+/// C6, with the new authority in the place of the earlier one. Where somebody may still present what one before that has signed, the rotation from
+/// that one goes on instead, and the new one is forgotten when it ends.
 fn drop_next(draft: &mut Draft<'_>, rotation: Rotation) {
     let (since, given) = (draft.now, draft.record.given);
+    let Rotation { ca, from, to, mut earlier, .. } = rotation;
+    if let Some(before) = earlier.pop() {
+        earlier.retain(|one| *one != to);
+        earlier.extend((to != before).then_some(to));
+        let stage = RotationStage::Sign;
+        let back = Rotation { ca, from: before, to: from, earlier, given, stage, since };
+        draft.write_record(Step::C4, |record| record.rotation = Some(back));
+        return;
+    }
     draft.write_record(Step::C6, |record| {
-        record.record_authority(rotation.ca, rotation.from.clone());
-        let (from, to) = (rotation.to, rotation.from);
-        record.rotation =
-            Some(Rotation { ca: rotation.ca, from, to, given, stage: RotationStage::Drop, since });
+        record.record_authority(ca, from.clone());
+        let stage = RotationStage::Drop;
+        record.rotation = Some(Rotation { ca, from: to, to: from, earlier, given, stage, since });
         record.trust += 1;
     });
+}
+
+/// C1 once more: what the new authority has signed was exchanged while it was being copied, and the rest of it never comes. The next authority takes
+/// the place of the new one; those before stay trusted until everybody presents what that one signed.
+fn pass_on(draft: &mut Draft<'_>, seen: &Certificates) {
+    let Some(rotation) = draft.record.rotation.clone() else { return };
+    if safety::may_pass_on(draft.seen, &draft.record, draft.now).is_err() {
+        return;
+    }
+    let wanted = wanted_of_clients(draft.seen, seen, &draft.record, draft.now);
+    let (Ok(Some(wanted)), Some(secret)) = (wanted, seen.authorities.get(&rotation.ca)) else { return };
+    let before = rotation.earlier.into_iter().chain([rotation.from]);
+    let earlier = before.filter(|one| *one != rotation.to).collect();
+    take_or_record(draft, secret, wanted, rotation.to.clone(), earlier);
 }
 
 /// C1.
@@ -192,9 +239,21 @@ fn begin(draft: &mut Draft<'_>, seen: &Certificates) {
         draft.propose(Effect::kube(Step::C1, KubeEffect::CreateAuthority { ca, given }));
         return;
     };
+    take_or_record(draft, secret, Wanted { ca, order, given }, from, Vec::new());
+}
+
+/// C1: the next authority, once it is in the Secret, is recorded; else it is made, or copied.
+fn take_or_record(
+    draft: &mut Draft<'_>,
+    secret: &AuthoritySecret,
+    Wanted { ca, order, given }: Wanted,
+    from: Fingerprint,
+    earlier: Vec<Fingerprint>,
+) {
     let Some(to) = made(draft, secret, &from, given.as_ref()) else {
         let make = KubeEffect::MakeNextAuthority {
             ca,
+            place: AuthorityPlace::Next,
             given,
             secret: secret.uid.clone(),
             resource_version: secret.resource_version.clone(),
@@ -205,7 +264,7 @@ fn begin(draft: &mut Draft<'_>, seen: &Certificates) {
     let (to, since) = (to.fingerprint.clone(), draft.now);
     draft.write_record(Step::C1, |record| {
         let given = given.is_some();
-        record.rotation = Some(Rotation { ca, from, to, given, stage: RotationStage::Trust, since });
+        record.rotation = Some(Rotation { ca, from, to, earlier, given, stage: RotationStage::Trust, since });
         record.spent_rotation = order.or_else(|| record.spent_rotation.take());
         record.trust += 1;
     });
@@ -233,14 +292,11 @@ fn made<'a>(
 fn write_bundles(draft: &mut Draft<'_>, seen: &Certificates, rotation: Option<&Rotation>, step: Step) {
     for (leaf, secret) in &seen.leaves {
         let of_leaf = rotation.filter(|rotation| rotation.ca == leaf.ca());
-        let known = |rotation: &Rotation| {
-            let signer = rotation.signer().clone();
-            std::iter::once(signer).chain(rotation.also_trusted().cloned()).collect()
-        };
-        let trust: Vec<Fingerprint> = of_leaf.map(known).unwrap_or_default();
+        let trust = of_leaf.map(|rotation| seen.to_trust(rotation)).unwrap_or_default();
+        let trust: Vec<Fingerprint> = trust.into_iter().cloned().collect();
         let dropping = of_leaf.filter(|rotation| rotation.stage == RotationStage::Drop);
-        let drop = dropping.map(|rotation| rotation.from.clone());
-        if !draft.signs(*leaf) && !is_written(secret, draft.record.trust, &trust, drop.as_ref()) {
+        let drop: Vec<Fingerprint> = dropping.into_iter().flat_map(Rotation::forgotten).cloned().collect();
+        if !draft.signs(*leaf) && !is_written(secret, draft.record.trust, &trust, &drop) {
             let write = KubeEffect::WriteTrust {
                 leaf: *leaf,
                 secret: secret.uid.clone(),
@@ -254,19 +310,14 @@ fn write_bundles(draft: &mut Draft<'_>, seen: &Certificates, rotation: Option<&R
     }
 }
 
-fn is_written(
-    secret: &LeafSecret,
-    generation: u32,
-    trust: &[Fingerprint],
-    drop: Option<&Fingerprint>,
-) -> bool {
+fn is_written(secret: &LeafSecret, generation: u32, trust: &[Fingerprint], drop: &[Fingerprint]) -> bool {
     let Ok(content) = &secret.content else {
         // I3 issues it anew first.
         return true;
     };
     content.trust >= generation
         && trust.iter().all(|one| content.trusted.contains(one))
-        && drop.is_none_or(|drop| !content.trusted.contains(drop))
+        && !drop.iter().any(|one| content.trusted.contains(one))
 }
 
 /// C3, C4.
@@ -322,8 +373,9 @@ fn wait_for_clients(draft: &mut Draft<'_>, rotation: &Rotation) -> bool {
     true
 }
 
-/// C4, C7: the place of each authority in the Secret is what the record says.
-fn arrange(draft: &mut Draft<'_>, seen: &Certificates, step: Step) {
+/// C4, C7: the place of each authority in the Secret is what the record says. Whether it was so.
+fn arrange(draft: &mut Draft<'_>, seen: &Certificates, step: Step) -> bool {
+    let mut was_so = true;
     for ca in Ca::ALL {
         let Some(signer) = draft.record.authority_of(ca).cloned() else { continue };
         let Some(secret) = seen.authorities.get(&ca) else { continue };
@@ -347,6 +399,8 @@ fn arrange(draft: &mut Draft<'_>, seen: &Certificates, step: Step) {
                 previous,
             };
             draft.propose(Effect::kube(step, arrange));
+            was_so = false;
         }
     }
+    was_so
 }

@@ -41,7 +41,9 @@ pub use incarnation::may_begin_incarnation;
 pub(crate) use quorum_recovery::{has_volume, loses_its_volume};
 pub use quorum_recovery::{is_read, is_stopped, may_recover};
 pub use replace::{has_claim, may_replace, needs_claim};
-pub use rotation::{is_dropped, may_begin_rotation, may_drop_earlier, may_sign_with_new, may_turn_back};
+pub use rotation::{
+    is_dropped, may_begin_rotation, may_drop_earlier, may_pass_on, may_sign_with_new, may_turn_back,
+};
 pub(crate) use serves::may_leave_out;
 
 use crate::facts;
@@ -103,14 +105,14 @@ fn may_write(scene: &Scene<'_>, write: &KubeEffect) -> Judged {
         KubeEffect::CreateAuthority { ca, given } => {
             certificates::may_create_authority(scene, *ca, given.as_ref())
         }
-        KubeEffect::MakeNextAuthority { ca, given, secret, resource_version } => {
-            rotation::may_make_next(scene, *ca, given.as_ref(), (secret, resource_version))
+        KubeEffect::MakeNextAuthority { ca, place, given, secret, resource_version } => {
+            rotation::may_make_next(scene, (*ca, *place), given.as_ref(), (secret, resource_version))
         }
         KubeEffect::ArrangeAuthority { ca, secret, resource_version, signer, previous } => {
             rotation::may_arrange(scene, *ca, (secret, resource_version), signer, previous.as_ref())
         }
         KubeEffect::WriteTrust { leaf, secret, resource_version, trust, drop, generation } => {
-            let write = rotation::Bundle { trust, drop: drop.as_ref(), generation: *generation };
+            let write = rotation::Bundle { trust, drop, generation: *generation };
             rotation::may_write_trust(scene, *leaf, (secret, resource_version), &write)
         }
         KubeEffect::KeepAuthority { ca, secret, resource_version } => {

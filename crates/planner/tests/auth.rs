@@ -140,7 +140,15 @@ fn auth_is_not_committed_while_the_certificate_of_root_cannot_be_signed() {
     let authority = world.seen.certificates.as_mut().unwrap().authorities.remove(&Ca::Clients);
     world.settle();
     assert!(!world.seen.record.target.as_ref().unwrap().auth, "the members go on as they are");
-    assert!(world.plan().waiting.iter().any(|wait| matches!(wait, Waiting::SafePoint(_))));
+    let says = |world: &mut World, text: &str| {
+        let waiting = world.plan().waiting;
+        let is_told = |wait: &Waiting| match wait {
+            Waiting::SafePoint(why) | Waiting::AuthChanging(why) => why.contains(text),
+            _ => false,
+        };
+        assert_eq!(waiting.iter().filter(|wait| is_told(wait)).count(), 2, "{waiting:?}");
+    };
+    says(&mut world, "the certificate authority is lost. Secret default/demo-ca: it does not exist");
     world.seen.certificates.as_mut().unwrap().authorities.extend(authority.map(|one| (Ca::Clients, one)));
     world.settle();
     assert!(world.auth.0);

@@ -4,7 +4,7 @@ use crate::world::World;
 use crate::world::certificates::DAY;
 use crate::world::rotation::{self, recorded, stage, step};
 use quorate_model::certificate::Validity;
-use quorate_model::effect::Unsafe;
+use quorate_model::effect::{AuthorityPlace, Unsafe};
 use quorate_model::rotation::{RotateOrder, RotationStage};
 use quorate_model::snapshot::{Authority, GivenAuthority};
 use quorate_model::{Ca, Effect, Fingerprint, Instant, KubeEffect, Leaf, Span, Step, Waiting};
@@ -22,8 +22,12 @@ fn content(fingerprint: &str, now: Instant) -> Authority {
 /// The spec names a Secret with this in it.
 fn name_secret(world: &mut World, content: Result<Authority, String>) {
     let secret = "Secret default/my-ca".to_owned();
-    world.seen.certificates.as_mut().unwrap().given =
-        Some(GivenAuthority { secret, content, leaves: std::collections::BTreeMap::new() });
+    world.seen.certificates.as_mut().unwrap().given = Some(GivenAuthority {
+        secret,
+        content,
+        leaves: std::collections::BTreeMap::new(),
+        issuer_says: None,
+    });
 }
 
 fn give(world: &mut World, fingerprint: &str) {
@@ -230,20 +234,25 @@ fn judge(world: &World, effect: KubeEffect) -> Result<(), Unsafe> {
 fn s15_r19_no_other_authority_than_the_named_one_is_made_and_peers_never_get_a_given_one() {
     let mut world = World::running(3);
     give(&mut world, GIVEN);
-    let next = |world: &World, ca: Ca, given: Option<&str>| {
+    let put = |world: &World, (ca, place): (Ca, AuthorityPlace), given: Option<&str>| {
         let secret = &world.seen.certificates.as_ref().unwrap().authorities[&ca];
         let (secret, resource_version) = (secret.uid.clone(), secret.resource_version.clone());
         judge(
             world,
             KubeEffect::MakeNextAuthority {
                 ca,
+                place,
                 given: given.map(Fingerprint::new),
                 secret,
                 resource_version,
             },
         )
     };
+    let next = |world: &World, ca: Ca, given: Option<&str>| put(world, (ca, AuthorityPlace::Next), given);
     assert_eq!(next(&world, Ca::Clients, Some(GIVEN)), Ok(()));
+    let in_place = || put(&world, (Ca::Clients, AuthorityPlace::Signer), Some(GIVEN));
+    assert_eq!(in_place(), Err(Unsafe::AnotherAuthority), "members trust the one that has the place");
+    without("AnotherAuthority", || assert_eq!(in_place(), Ok(())));
     assert_eq!(next(&world, Ca::Peers, None), Ok(()));
     for (ca, given) in [(Ca::Clients, None), (Ca::Clients, Some(OTHER)), (Ca::Peers, Some(GIVEN))] {
         assert_eq!(next(&world, ca, given), Err(Unsafe::OtherSource), "{ca} {given:?}");

@@ -7,12 +7,12 @@ use crate::world::certificates::DAY;
 use crate::world::rotation::{recorded, stage, until};
 use quorate_model::auth::AuthPolicy;
 use quorate_model::certificate::Validity;
-use quorate_model::effect::Unsafe;
+use quorate_model::effect::{AuthorityPlace, Unsafe};
 use quorate_model::rotation::RotationStage;
 use quorate_model::snapshot::{Authority, GivenAuthority, LeafCertificate};
 use quorate_model::{Ca, Effect, Fingerprint, Instant, KubeEffect, Leaf, Span, Step};
 use quorate_planner::safety::mutants::without;
-use quorate_planner::safety::{Scene, may_sign_with_new, may_turn_back, permits};
+use quorate_planner::safety::{Scene, may_pass_on, may_sign_with_new, may_turn_back, permits};
 
 const ONE: &str = "issued-by-somebody-1";
 const OTHER: &str = "issued-by-somebody-2";
@@ -55,7 +55,8 @@ fn give(
     leaves: BTreeMap<Leaf, Result<LeafCertificate, String>>,
 ) {
     let secret = "Secret default/demo-server-issued".to_owned();
-    world.seen.certificates.as_mut().unwrap().given = Some(GivenAuthority { secret, content, leaves });
+    world.seen.certificates.as_mut().unwrap().given =
+        Some(GivenAuthority { secret, content, leaves, issuer_says: None });
 }
 
 fn given(world: &mut World) -> &mut GivenAuthority {
@@ -207,6 +208,179 @@ fn what_is_presented_is_not_forgotten_in_place_of_the_earlier_one() {
     until_authority(&mut world, THIRD);
 }
 
+/// The rotation from the first to the second one is in stage Sign, and the copy of one leaf was made, and that of the client not: what was issued
+/// moved on in between.
+fn half_copied() -> World {
+    let mut world = running();
+    let client = world.seen.certificates.as_ref().unwrap().leaves[&Leaf::Client].content.clone().unwrap();
+    issue(&mut world, OTHER, 2);
+    until(&mut world, |world| is_copy(world, Leaf::Server, OTHER, 2));
+    let secret = world.seen.certificates.as_mut().unwrap().leaves.get_mut(&Leaf::Client).unwrap();
+    let now = secret.content.clone().unwrap();
+    secret.content = Ok(LeafCertificate { trusted: now.trusted, trust: now.trust, ..client });
+    assert!(stage(&world) == Some(RotationStage::Sign) && is_copy(&world, Leaf::Client, ONE, 1));
+    world
+}
+
+#[test]
+fn one_that_is_exchanged_while_it_is_copied_makes_way_and_all_three_are_trusted_until_nobody_presents_them() {
+    for third in [Some(THIRD), Some(ONE), None] {
+        let mut world = half_copied();
+        match third {
+            Some(third) => issue(&mut world, third, 3),
+            None => world.seen.certificates.as_mut().unwrap().given = None,
+        }
+        until(&mut world, |world| stage(world) == Some(RotationStage::Trust));
+        let until_forgotten = |world: &World| {
+            if stage(world) == Some(RotationStage::Drop) {
+                return true;
+            }
+            let seen = world.seen.certificates.as_ref().unwrap();
+            let presented =
+                CLIENTS.iter().filter_map(|leaf| Some(seen.leaves.get(leaf)?.content.as_ref().unwrap()));
+            for by in presented.map(|leaf| leaf.signed_by.as_ref().unwrap().as_str()) {
+                assert!(is_trusted(world, by), "{by} is presented");
+            }
+            false
+        };
+        let story = until(&mut world, until_forgotten);
+        assert!(
+            is_trusted(&world, ONE) && is_trusted(&world, OTHER),
+            "as long as clients have time: {story}"
+        );
+        until(&mut world, |world| stage(world).is_none());
+        let own = recorded(&world).to_owned();
+        assert!(third.map_or(own.starts_with("ca-1-after"), |third| own == third), "{own}");
+        assert!(is_trusted(&world, &own) && !is_trusted(&world, OTHER));
+        assert!(third == Some(ONE) || !is_trusted(&world, ONE));
+        assert!(
+            third != Some(THIRD)
+                || (is_copy(&world, Leaf::Server, THIRD, 3) && is_copy(&world, Leaf::Client, THIRD, 3))
+        );
+        world.settle();
+        assert!(world.plan().effects.is_empty());
+    }
+}
+
+#[test]
+fn what_was_half_copied_goes_on_where_the_third_one_is_taken_back_before_it_signed() {
+    let mut world = half_copied();
+    issue(&mut world, THIRD, 3);
+    until(&mut world, |world| stage(world) == Some(RotationStage::Trust) && is_trusted(world, THIRD));
+    issue(&mut world, OTHER, 4);
+    let story = until_authority(&mut world, OTHER);
+    assert!(is_copy(&world, Leaf::Client, OTHER, 4) && is_copy(&world, Leaf::Server, OTHER, 4), "{story}");
+    assert!(!is_trusted(&world, THIRD) && !is_trusted(&world, ONE), "nobody stays trusted by mistake");
+}
+
+#[test]
+fn what_clients_may_present_is_not_forgotten_where_the_first_one_comes_back_and_goes_again() {
+    for last in [OTHER, THIRD] {
+        let mut world = half_copied();
+        issue(&mut world, ONE, 3);
+        until(&mut world, |world| stage(world) == Some(RotationStage::Trust));
+        let presented = world.now;
+        issue(&mut world, last, 4);
+        until(&mut world, |world| !is_trusted(world, ONE));
+        let grace = world.seen.rotation_policy.client_grace;
+        assert!(
+            world.now - presented >= grace,
+            "clients have had the certificate of the first one until then"
+        );
+        until_authority(&mut world, last);
+        assert!(is_copy(&world, Leaf::Client, last, 4));
+    }
+}
+
+#[test]
+fn half_copied_twice_all_of_them_are_trusted_until_the_fourth_one_has_the_place() {
+    for lost in [false, true] {
+        let mut world = half_copied();
+        issue(&mut world, THIRD, 3);
+        until(&mut world, |world| stage(world) == Some(RotationStage::Trust));
+        let client = |world: &World| {
+            world.seen.certificates.as_ref().unwrap().leaves[&Leaf::Client].content.clone().unwrap()
+        };
+        let before = client(&world);
+        until(&mut world, |world| is_copy(world, Leaf::Server, THIRD, 3));
+        let now = client(&world);
+        let secrets = &mut world.seen.certificates.as_mut().unwrap().leaves;
+        if lost {
+            secrets.remove(&Leaf::Client);
+        } else {
+            secrets.get_mut(&Leaf::Client).unwrap().content =
+                Ok(LeafCertificate { trusted: now.trusted, trust: now.trust, ..before });
+        }
+        issue(&mut world, "issued-by-somebody-4", 4);
+        until(&mut world, |world| is_copy(world, Leaf::Server, "issued-by-somebody-4", 4));
+        assert!(lost || [ONE, OTHER, THIRD].iter().all(|one| is_trusted(&world, one)));
+        until_authority(&mut world, "issued-by-somebody-4");
+        assert!(![ONE, OTHER, THIRD].iter().any(|one| is_trusted(&world, one)));
+        assert!(is_copy(&world, Leaf::Client, "issued-by-somebody-4", 4));
+    }
+}
+
+#[test]
+fn the_next_rotation_begins_once_the_secret_has_nothing_of_the_last_one() {
+    let mut world = running();
+    issue(&mut world, OTHER, 2);
+    until(&mut world, |world| stage(world) == Some(RotationStage::Drop));
+    issue(&mut world, THIRD, 3);
+    until(&mut world, |world| stage(world).is_none());
+    let next = world.plan().effects.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    assert!(
+        next.contains("sign for clients") && !next.contains("as the next certificate authority"),
+        "{next}"
+    );
+    until_authority(&mut world, THIRD);
+}
+
+#[test]
+fn r19_yet_another_authority_follows_at_once_only_where_the_rest_of_the_new_one_never_comes() {
+    let judged = |world: &World| may_pass_on(&world.seen, &world.seen.record, world.now);
+    let mut world = half_copied();
+    assert_eq!(judged(&world), Err(Unsafe::AnotherAuthority), "the rest is there to be copied");
+    issue(&mut world, THIRD, 3);
+    assert_eq!(judged(&world), Ok(()));
+    let make = |world: &World, given: &str| {
+        let place = AuthorityPlace::Next;
+        let secret = &world.seen.certificates.as_ref().unwrap().authorities[&Ca::Clients];
+        let make = KubeEffect::MakeNextAuthority {
+            ca: Ca::Clients,
+            place,
+            given: Some(Fingerprint::new(given)),
+            secret: secret.uid.clone(),
+            resource_version: secret.resource_version.clone(),
+        };
+        let scene = Scene { seen: &world.seen, record: &world.seen.record, now: world.now, before: &[] };
+        permits(&scene, &Effect::kube(Step::C1, make))
+    };
+    assert_eq!((make(&world, THIRD), make(&world, ONE)), (Ok(()), Err(Unsafe::OtherSource)));
+    let rotation = world.seen.record.rotation.as_mut().unwrap();
+    rotation.earlier = (0..4).map(|number| Fingerprint::new(format!("before-{number}"))).collect();
+    assert_eq!(judged(&world), Err(Unsafe::AnotherAuthority), "not without an end");
+    world.seen.record.rotation.as_mut().unwrap().earlier = Vec::new();
+    issue(&mut world, OTHER, 2);
+    assert_eq!(make(&world, OTHER), Err(Unsafe::AnotherAuthority));
+}
+
+#[test]
+fn a_copy_that_is_lost_in_any_stage_holds_up_no_rotation_to_what_is_there_now() {
+    for at in [RotationStage::Trust, RotationStage::Sign, RotationStage::Drop] {
+        let mut world = running();
+        issue(&mut world, OTHER, 2);
+        until(&mut world, |world| {
+            stage(world) == Some(at) && (at != RotationStage::Sign || is_copy(world, Leaf::Client, OTHER, 2))
+        });
+        world.seen.certificates.as_mut().unwrap().leaves.remove(&Leaf::Client);
+        issue(&mut world, THIRD, 3);
+        until_authority(&mut world, THIRD);
+        assert!(
+            is_copy(&world, Leaf::Client, THIRD, 3) && !is_trusted(&world, ONE) && !is_trusted(&world, OTHER)
+        );
+    }
+}
+
 #[test]
 fn s15_r19_an_authority_without_its_key_signs_only_by_what_came_with_it() {
     let mut world = running();
@@ -264,6 +438,14 @@ fn auth_begins_only_once_the_certificate_of_the_operator_was_issued() {
     world.seen.auth_policy = AuthPolicy { wanted: true, ..world.seen.auth_policy };
     let story = world.settle();
     assert!(!world.seen.record.has_credential(), "{story}");
+    assert!(says(&mut world).contains("there cannot: it does not exist"), "{}", says(&mut world));
+    let other = issued(Leaf::Operator, OTHER, 1, life(world.now, 90));
+    given(&mut world).leaves.insert(Leaf::Operator, Ok(other));
+    assert!(
+        says(&mut world).contains("is of another authority than that which members trust"),
+        "{}",
+        says(&mut world)
+    );
     issue(&mut world, ONE, 1);
     world.settle();
     assert!(world.seen.record.has_credential() && is_copy(&world, Leaf::Operator, ONE, 1));

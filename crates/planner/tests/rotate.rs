@@ -280,7 +280,7 @@ fn r19_nothing_is_taken_out_of_a_bundle_but_the_earlier_authority_in_the_last_st
             .resource_version
             .clone(),
         trust: vec![trust.clone()],
-        drop: Some(drop.clone()),
+        drop: vec![drop.clone()],
         generation: world.seen.record.trust,
     };
     let judge = |write: KubeEffect| {

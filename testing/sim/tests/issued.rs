@@ -8,6 +8,7 @@ use quorate_model::{ClusterRef, Leaf, Span};
 use quorate_pki::{Pair, authority, client_of_others, leaf_of_others};
 use quorate_sim::history::{History, sound_story};
 use quorate_sim::world::World;
+use quorate_sim::world::faults::Fault;
 use serde_json::{Value, json};
 
 /// From 2020 to 2100, in milliseconds.
@@ -118,6 +119,67 @@ fn a_new_cluster_waits_for_its_certificates_and_begins_with_them() {
     world.edit(&issued(71, 500)).unwrap();
     rest(&mut world);
     assert_eq!(entry(&world, "demo-server-tls", "tls.crt"), certificate_of(&server(71, 500)));
+}
+
+/// Clients learn of every authority that members may present, while a copy of an earlier one is all that there is.
+#[track_caller]
+fn clients_learn_of_all(world: &mut World) {
+    for _ in 0..2_000 {
+        let status = world.cluster().unwrap().status.unwrap();
+        let rotation = status.certificates.unwrap().rotation.unwrap();
+        let trusted = entry(world, "demo-connection", "ca.crt").matches("BEGIN CERTIFICATE").count();
+        // Where the first one comes back it is among the earlier ones, too.
+        let earlier = rotation.earlier.iter().filter(|one| **one != rotation.to).count();
+        if rotation.stage == "Trust" && trusted == 2 + earlier {
+            assert_eq!(condition(world, "TLSReady"), "True RotatingAuthority");
+            return;
+        }
+        assert!(rotation.stage != "Sign" || rotation.earlier.is_empty(), "clients were not told before");
+        if world.go().is_none() {
+            world.advance(Span::seconds(130));
+            world.operate();
+        }
+    }
+    panic!("nothing moves: {}", condition(world, "TLSReady"));
+}
+
+#[test]
+fn what_is_exchanged_while_it_is_copied_takes_its_place_next_and_nobody_is_refused_at_any_moment() {
+    for (third, crash) in
+        [(issued(73, 530), true), (issued(73, 530), false), (issued(71, 530), true), (auto(), true)]
+    {
+        let mut world = History { spec: with_tls(3), ..History::default() }.start();
+        world.edit(&issued(71, 500)).unwrap();
+        rest(&mut world);
+        world.edit(&issued(72, 520)).unwrap();
+        let is_copied =
+            |world: &World, copy: &str, of: &Value| entry(world, copy, "tls.crt") == certificate_of(of);
+        let copies = |world: &World| {
+            [("demo-server-tls", server(72, 520)), ("demo-client-tls", client(72, 520))]
+                .map(|(copy, of)| is_copied(world, copy, &of))
+        };
+        for _ in 0..2_000 {
+            if copies(&world) != [false, false] {
+                break;
+            }
+            if world.go().is_none() {
+                world.advance(Span::seconds(130));
+                world.operate();
+            }
+        }
+        assert_eq!(copies(&world).iter().filter(|copied| **copied).count(), 1, "one of both");
+        world.edit(&third).unwrap();
+        // Else it copies what it has read before.
+        if crash {
+            assert!(world.strike(&Fault::Crash));
+            clients_learn_of_all(&mut world);
+        }
+        rest(&mut world);
+        let trusted = entry(&world, "demo-server-tls", "ca.crt");
+        assert_eq!(trusted, entry(&world, "demo-ca", "tls.crt"), "those before are forgotten");
+        assert_ne!(trusted, ca(72).cert.replace('\r', ""));
+        assert_eq!(trusted, entry(&world, "demo-client-tls", "ca.crt"));
+    }
 }
 
 /// A cluster of three that gets certificates of others, with this departure in the middle. Whether it came about.

@@ -47,6 +47,7 @@ pub(super) fn read(secrets: &[&Secret], at: &ClusterRef, tls: &TlsSpec) -> Optio
         secret: Kind::Secret.called(&at.namespace, name),
         content,
         leaves: BTreeMap::new(),
+        issuer_says: None,
     })
 }
 

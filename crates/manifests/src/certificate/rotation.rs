@@ -126,7 +126,7 @@ pub(crate) fn write_trust(
     own: (&ClusterRef, &ClusterUid),
     leaf: Leaf,
     (uid, version): (&Uid, &str),
-    (trust, drop): (&[Fingerprint], Option<&Fingerprint>),
+    (trust, drop): (&[Fingerprint], &[Fingerprint]),
     generation: u32,
 ) -> Option<Act> {
     let present = leaf_secret(secrets, own, leaf)?;
@@ -140,7 +140,7 @@ pub(crate) fn write_trust(
         bundle.push(known.iter().find(|block| block.fingerprint == *one)?);
     }
     let rest =
-        here.iter().filter(|block| !trust.contains(&block.fingerprint) && Some(&block.fingerprint) != drop);
+        here.iter().filter(|block| !trust.contains(&block.fingerprint) && !drop.contains(&block.fingerprint));
     bundle.extend(rest);
     let pem: String = bundle.into_iter().map(|block| block.pem.as_str()).collect();
     let data = json!({ CA: ByteString(pem.into_bytes()), TRUST: entry_of(generation) });

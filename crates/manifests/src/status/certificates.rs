@@ -72,12 +72,13 @@ fn of_leaves(picture: &Picture<'_>, seen: &Certificates, authorities: &BTreeMap<
         return Finding::no(Reason::CertificatesMissing, text);
     }
     let signer = |leaf: &Leaf| authorities.get(&picture.seen.signs_for(seen, picture.record, leaf.ca()));
-    let mut unusable = seen
-        .leaves
-        .iter()
-        .filter_map(|(leaf, secret)| Some((leaf, secret.why_unusable(signer(leaf)?, now)?)));
-    if let Some((leaf, why)) = unusable.next() {
+    let mut unusable = seen.leaves.iter().filter_map(|(leaf, secret)| {
+        let signer = signer(leaf)?;
+        Some((*leaf, signer, secret.why_unusable_in(picture.record, *leaf, signer, now)?))
+    });
+    if let Some((leaf, signer, why)) = unusable.next() {
         let next = match picture.seen.clock_differs {
+            None if !seen.can_have(leaf, signer, now) => lacking(seen, leaf, signer, now),
             None => "It is being issued anew".to_owned(),
             Some(differs) => format!("It is issued anew when the operator's clock is right: it is {differs}"),
         };
@@ -118,7 +119,33 @@ fn of_leaves(picture: &Picture<'_>, seen: &Certificates, authorities: &BTreeMap<
     }
     match picture.record.leaves().find(is_outdated) {
         Some(leaf) => Finding::yes(Reason::CertificateExpiring, overdue(picture, seen, leaf)),
-        None => Finding::yes(Reason::CertificatesIssued, "every certificate exists"),
+        None => Finding::yes(Reason::CertificatesIssued, complete(seen)),
+    }
+}
+
+/// What a person has to do for a leaf that cannot be made here.
+fn lacking(seen: &Certificates, leaf: Leaf, signer: &Authority, now: Instant) -> String {
+    let Some(given) = seen.given.as_ref().filter(|_| signer.keyless) else {
+        return "None can be issued: the authority has ended, or its key is somewhere else and spec.tls does not say where".to_owned();
+    };
+    let found = match given.leaf(leaf, now) {
+        Ok(_) => "what is there is of another authority".to_owned(),
+        Err(why) => why,
+    };
+    format!(
+        "It comes from where {} does, and {found}. Members and clients go on with the earlier one, whose authority stays trusted. Put the {leaf} \
+         certificate there that authority {} has signed, or all certificates of another authority, which takes its place then",
+        given.secret, signer.fingerprint
+    )
+}
+
+/// What the issuer says is of the next certificates only.
+fn complete(seen: &Certificates) -> String {
+    match seen.given.as_ref().and_then(|given| given.issuer_says.as_ref()) {
+        None => "every certificate exists".to_owned(),
+        Some(says) => {
+            format!("every certificate exists. For the next ones look at what comes of this: {says}")
+        }
     }
 }
 

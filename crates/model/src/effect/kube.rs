@@ -74,10 +74,12 @@ pub enum KubeEffect {
         /// Precondition: as it was observed.
         resource_version: String,
     },
-    /// Make the authority that takes the place of another one, and keep it beside that in its Secret.
+    /// Make the authority that takes the place of another one, and keep it in the Secret of that.
     MakeNextAuthority {
         /// Which.
         ca: Ca,
+        /// Where in the Secret.
+        place: AuthorityPlace,
         /// A copy of this one, in the Secret that the spec names; `None` if it is made.
         given: Option<Fingerprint>,
         /// Precondition: this Secret and no later one.
@@ -108,8 +110,8 @@ pub enum KubeEffect {
         resource_version: String,
         /// These are trusted, in this order, and whatever else is, but for `drop`.
         trust: Vec<Fingerprint>,
-        /// This one is trusted no more.
-        drop: Option<Fingerprint>,
+        /// These are trusted no more.
+        drop: Vec<Fingerprint>,
         /// The generation of trust that the Secret has from then on.
         generation: u32,
     },
@@ -373,6 +375,24 @@ impl KubeEffect {
     }
 }
 
+/// Where in its Secret an authority is put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthorityPlace {
+    /// In that of the signer: it is that one, with its key or without, or the present one was left by an earlier cluster.
+    Signer,
+    /// Beside the signer.
+    Next,
+}
+
+impl fmt::Display for AuthorityPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Signer => "present",
+            Self::Next => "next",
+        })
+    }
+}
+
 impl fmt::Display for KubeEffect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -397,11 +417,11 @@ impl fmt::Display for KubeEffect {
             Self::DeleteAuthority { ca, secret, .. } => {
                 write!(f, "delete the Secret of the certificate authority of {ca} (uid {secret})")
             }
-            Self::MakeNextAuthority { ca, given: None, .. } => {
-                write!(f, "make the next certificate authority of {ca}")
+            Self::MakeNextAuthority { ca, given: None, place, .. } => {
+                write!(f, "make the {place} certificate authority of {ca}")
             }
-            Self::MakeNextAuthority { ca, given: Some(given), .. } => {
-                write!(f, "take {given} as the next certificate authority of {ca}")
+            Self::MakeNextAuthority { ca, given: Some(given), place, .. } => {
+                write!(f, "take {given} as the {place} certificate authority of {ca}")
             }
             Self::ArrangeAuthority { ca, signer, .. } => {
                 write!(f, "let certificate authority {signer} sign for {ca}")
@@ -410,9 +430,11 @@ impl fmt::Display for KubeEffect {
                 if trust.is_empty() {
                     return write!(f, "note the generation of trust beside the {leaf} certificate");
                 }
-                let trust: Vec<String> = trust.iter().map(ToString::to_string).collect();
-                write!(f, "let holders of the {leaf} certificate trust {}", trust.join(" and "))?;
-                drop.as_ref().map_or(Ok(()), |drop| write!(f, ", and not {drop}"))
+                let all = |these: &[Fingerprint]| {
+                    these.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
+                };
+                write!(f, "let holders of the {leaf} certificate trust {}", all(trust))?;
+                if drop.is_empty() { Ok(()) } else { write!(f, ", and not {}", all(drop)) }
             }
             Self::IssueLeaf { leaf, by } => write!(f, "issue the {leaf} certificate, signed by {by}"),
             Self::RenewLeaf { leaf, by, .. } => write!(f, "renew the {leaf} certificate, signed by {by}"),

@@ -38,6 +38,8 @@ pub struct GivenAuthority {
     pub content: Result<Authority, String>,
     /// Where it is without its key, the leaves that come with it, or why one cannot be taken.
     pub leaves: BTreeMap<Leaf, Result<LeafCertificate, String>>,
+    /// What keeps the issuer from issuing what the spec wants, in its words.
+    pub issuer_says: Option<String>,
 }
 
 /// The Secret of an authority.
@@ -175,7 +177,7 @@ impl Snapshot {
         let Some(certificates) = &self.certificates else { return false };
         let Some(secret) = certificates.leaves.get(&leaf) else { return false };
         match self.signing(certificates, record, leaf.ca()) {
-            Signing::With(_, authority) => secret.why_unusable(authority, now).is_none(),
+            Signing::With(_, authority) => secret.why_unusable_in(record, leaf, authority, now).is_none(),
             Signing::Lost(_) => secret.content.is_ok(),
             Signing::ToCreate => false,
         }
@@ -252,13 +254,15 @@ impl Snapshot {
     /// Whether a handshake shows that a member does not trust what its Secrets had when it started, as the agent saw them: somebody has
     /// changed them in between.
     fn read_other_authorities(&self, record: &Record, member: &MemberName) -> bool {
-        let Some(Rotation { ca, from, to, stage, given: _, since: _ }) = &record.rotation else {
-            return false;
-        };
-        let shown = self.etcd.handshakes.get(&(member.clone(), *ca));
-        shown.is_some_and(|shown| match stage {
-            RotationStage::Trust | RotationStage::Sign => !shown.trusts.contains(to),
-            RotationStage::Drop => shown.trusts.contains(from),
+        let Some(rotation) = &record.rotation else { return false };
+        let shown = self.etcd.handshakes.get(&(member.clone(), rotation.ca));
+        let certificates = self.certificates.as_ref();
+        shown.is_some_and(|shown| match rotation.stage {
+            RotationStage::Trust | RotationStage::Sign => {
+                let earlier = certificates.into_iter().flat_map(|own| own.earlier(rotation));
+                !earlier.chain([&rotation.to]).all(|one| shown.trusts.contains(one))
+            }
+            RotationStage::Drop => rotation.forgotten().any(|one| shown.trusts.contains(one)),
         })
     }
 
@@ -346,6 +350,23 @@ impl Certificates {
         Some(own).filter(|own| own.keyless)
     }
 
+    /// What the holders of the leaves of a port are to trust during its rotation, the signer first.
+    pub fn to_trust<'a>(&'a self, rotation: &'a Rotation) -> Vec<&'a Fingerprint> {
+        let earlier: Vec<_> = self.earlier(rotation).collect();
+        let also = rotation.also_trusted().into_iter();
+        let also = also.filter(|one| !rotation.earlier.contains(one) || earlier.contains(one));
+        std::iter::once(rotation.signer()).chain(also).collect()
+    }
+
+    /// The authorities before that which is replaced, as far as one of the Secrets has their certificate: nobody can begin to trust another one.
+    pub fn earlier<'a>(&'a self, rotation: &'a Rotation) -> impl Iterator<Item = &'a Fingerprint> {
+        let is_known = |one: &&Fingerprint| {
+            let mut leaves = self.leaves.values().filter_map(|leaf| leaf.content.as_ref().ok());
+            leaves.any(|leaf| leaf.trusted.contains(one))
+        };
+        rotation.earlier.iter().filter(is_known)
+    }
+
     /// When the first copy of what this authority has signed somewhere else is late to be renewed: from then on it may end before another one is there.
     fn first_late_copy(&self, of: &Fingerprint) -> Option<Instant> {
         self.keyless().filter(|own| own.fingerprint == *of)?;
@@ -417,8 +438,9 @@ impl GivenAuthority {
         Ok(given)
     }
 
-    /// Why it was not issued, in the words of the issuer, where it cannot be taken.
+    /// What the issuer says: that is why it was not issued, where it cannot be taken.
     pub fn see_issuer(&mut self, says: &str) {
+        self.issuer_says = Some(says.to_owned());
         if let Err(why) = &mut self.content {
             says.clone_into(why);
         }
@@ -454,6 +476,25 @@ impl LeafSecret {
             now >= leaf.validity.renewal() && leaf.validity.not_after < authority.validity.not_after
         };
         self.why_unusable(authority, now).is_some() || self.content.as_ref().is_ok_and(is_due)
+    }
+
+    /// The same during a rotation: also one of an authority before that which is replaced is usable, as everybody trusts it until the rotation ends.
+    pub fn why_unusable_in(
+        &self,
+        record: &Record,
+        leaf: Leaf,
+        authority: &Authority,
+        now: Instant,
+    ) -> Option<String> {
+        let signer = self.content.as_ref().ok().and_then(|own| own.signed_by.as_ref());
+        let rotation = record.rotation.as_ref().filter(|rotation| rotation.ca == leaf.ca());
+        let earlier = rotation.and_then(|rotation| rotation.earlier.iter().find(|one| signer == Some(one)));
+        match earlier {
+            Some(earlier) => {
+                self.why_unusable(&Authority { fingerprint: earlier.clone(), ..authority.clone() }, now)
+            }
+            None => self.why_unusable(authority, now),
+        }
     }
 
     /// Why a leaf of this authority is of no use, whenever it ends; `None` if it is usable.

@@ -98,7 +98,7 @@ pub(super) fn no_signer(seen: &Seen<'_>, why: &NoSigner) -> (bool, Explanation) 
         NoSigner::Elsewhere => {
             let text = format!(
                 "etcd knows the user, but the key of the authority of EtcdCluster {cluster} is somewhere else (tls.provider), so Secret {} gets \
-                 no certificate that members take. Have one issued by that authority, with the common name {}, for the application",
+                 no certificate that members take. Have one issued by the same issuer, with the common name {} (status.username), for the application",
                 secret_name(&seen.user.name_any()),
                 user_name(seen.user)
             );

@@ -2,7 +2,7 @@
 //! nobody presents what it signed. What members trust and present is seen by TLS handshakes, since a member reads the authorities that it trusts
 //! once, and the kubelet brings it a leaf late.
 
-use quorate_model::effect::Unsafe;
+use quorate_model::effect::{AuthorityPlace, Unsafe};
 use quorate_model::record::{Member, Stage};
 use quorate_model::rotation::{Handshake, Rotation, RotationStage};
 use quorate_model::snapshot::{Authority, Certificates, LeafCertificate};
@@ -11,12 +11,15 @@ use quorate_model::{Ca, Fingerprint, Instant, Leaf, MemberName, Record, Snapshot
 use super::{Judged, Scene, certificates, forbid};
 use crate::rotate;
 
+/// How many authorities are trusted at most beside the two of a rotation. Where others come faster than they are copied, a person has to look.
+const MOST_EARLIER: usize = 4;
+
 /// C1: whether a rotation may begin: everything is there, and is what it should be.
 pub fn may_begin_rotation(seen: &Snapshot, record: &Record) -> Judged {
     super::clocks_agree(seen)?;
     let complete = seen.certificates.as_ref().is_some_and(|certificates| {
         let mut missing = record.leaves().filter(|leaf| !certificates.leaves.contains_key(leaf));
-        let may_be_missing = |leaf: Leaf| is_out_of_reach(certificates, record, leaf);
+        let may_be_missing = |leaf: Leaf| comes_from_elsewhere(certificates, record, leaf);
         missing.all(may_be_missing) && certificates.leaves.values().all(|leaf| leaf.content.is_ok())
     });
     if complete && record.is_bootstrapped() && record.rotation.is_none() {
@@ -30,15 +33,9 @@ pub fn may_begin_rotation(seen: &Snapshot, record: &Record) -> Judged {
 pub fn may_sign_with_new(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
     super::clocks_agree(seen)?;
     let (rotation, certificates) = in_stage(seen, record, RotationStage::Trust)?;
-    let trusts_both =
-        |leaf: &LeafCertificate| leaf.trusted.contains(&rotation.from) && leaf.trusted.contains(&rotation.to);
-    let missing =
-        |leaf: &Leaf| !certificates.leaves.contains_key(leaf) && is_out_of_reach(certificates, record, *leaf);
-    if !record
-        .leaves()
-        .filter(|leaf| !missing(leaf))
-        .all(|leaf| is_right(certificates, record, rotation, leaf, trusts_both))
-    {
+    let trust = certificates.to_trust(rotation);
+    let trusts_all = |leaf: &LeafCertificate| trust.iter().all(|one| leaf.trusted.contains(one));
+    if !all_that_exist(certificates, record, rotation, trusts_all) {
         forbid(Unsafe::BundleNotWritten)?;
     }
     let to = certificates.authorities.get(&rotation.ca).and_then(|own| own.with(&rotation.to));
@@ -47,8 +44,10 @@ pub fn may_sign_with_new(seen: &Snapshot, record: &Record, now: Instant) -> Judg
     if to.keyless && certificates.given_as(&to.fingerprint, record, now).is_none() {
         forbid(Unsafe::OtherSource)?;
     }
+    let to_read = || certificates.earlier(rotation).chain([&rotation.to]);
     each_member(seen, record, |member| {
-        let trusts = shaken(seen, member, rotation.ca).is_some_and(|seen| seen.trusts.contains(&rotation.to));
+        let trusts = shaken(seen, member, rotation.ca)
+            .is_some_and(|seen| to_read().all(|one| seen.trusts.contains(one)));
         if has_trust(seen, record, member) && trusts {
             Ok(())
         } else {
@@ -77,17 +76,16 @@ pub fn may_turn_back(seen: &Snapshot, record: &Record) -> Judged {
     let rotation = record.rotation.as_ref().filter(|rotation| rotation.stage != RotationStage::Drop);
     let (rotation, certificates) =
         rotation.zip(seen.certificates.as_ref()).ok_or(Unsafe::AnotherAuthority)?;
-    let is_earlier = |leaf: &LeafCertificate| leaf.signed_by.as_ref() == Some(&rotation.from);
-    let of_earlier = record.leaves().filter(|leaf| leaf.ca() == rotation.ca).all(|leaf| {
-        let content = certificates.leaves.get(&leaf).and_then(|secret| secret.content.as_ref().ok());
-        content.is_some_and(is_earlier)
-    });
-    if !of_earlier {
-        forbid(Unsafe::BundleNotWritten)?;
-    }
-    // Before C4 nothing can have been signed by it.
+    // Before C4 nothing can have been signed by it. Where a Secret is gone, nothing of it was in there.
     if rotation.stage == RotationStage::Trust {
-        return Ok(());
+        let is_of_new = |leaf| signer(certificates, leaf) == Some(&rotation.to);
+        // Where there are earlier ones nothing is forgotten by it.
+        let signed = rotation.earlier.is_empty() && of_port(record, rotation).any(is_of_new);
+        return if signed { forbid(Unsafe::BundleNotWritten) } else { Ok(()) };
+    }
+    // The key of the one before, or its word that there is none, is gone from the Secret: only a rotation from it ends well.
+    if !rotation.earlier.is_empty() || !nothing_copied(certificates, record, rotation) {
+        forbid(Unsafe::BundleNotWritten)?;
     }
     each_member(seen, record, |member| {
         let serves = shaken(seen, member, rotation.ca).and_then(|seen| seen.serves.as_ref());
@@ -95,16 +93,36 @@ pub fn may_turn_back(seen: &Snapshot, record: &Record) -> Judged {
     })
 }
 
+/// C1 in the middle of a rotation: whether yet another authority may take the place of the new one, as that is without its key, some of what it has
+/// signed was copied, and the rest cannot be had any more. Nothing is forgotten by that.
+pub fn may_pass_on(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
+    super::clocks_agree(seen)?;
+    let (rotation, certificates) = in_stage(seen, record, RotationStage::Sign)?;
+    let to =
+        certificates.keyless().filter(|own| own.fingerprint == rotation.to && rotation.ca == Ca::Clients);
+    let to = to.ok_or(Unsafe::AnotherAuthority)?;
+    let is_lacking = |leaf: Leaf| {
+        signer(certificates, leaf) != Some(&rotation.to) && !certificates.can_have(leaf, to, now)
+    };
+    let may_turn_back = rotation.earlier.is_empty() && nothing_copied(certificates, record, rotation);
+    let has_room = rotation.earlier.len() < MOST_EARLIER;
+    if of_port(record, rotation).any(is_lacking) && !may_turn_back && has_room {
+        Ok(())
+    } else {
+        forbid(Unsafe::AnotherAuthority)
+    }
+}
+
 /// C7: whether every member has forgotten the earlier authority.
 pub fn is_dropped(seen: &Snapshot, record: &Record) -> Judged {
     let (rotation, certificates) = in_stage(seen, record, RotationStage::Drop)?;
-    let is_gone = |leaf: &LeafCertificate| !leaf.trusted.contains(&rotation.from);
-    if !all_leaves(certificates, record, rotation, is_gone) {
+    let is_gone = |leaf: &LeafCertificate| !rotation.forgotten().any(|one| leaf.trusted.contains(one));
+    if !all_that_exist(certificates, record, rotation, is_gone) {
         forbid(Unsafe::BundleNotWritten)?;
     }
     each_member(seen, record, |member| {
-        let forgot =
-            shaken(seen, member, rotation.ca).is_some_and(|seen| !seen.trusts.contains(&rotation.from));
+        let forgot = shaken(seen, member, rotation.ca)
+            .is_some_and(|seen| !rotation.forgotten().any(|one| seen.trusts.contains(one)));
         if has_trust(seen, record, member) && forgot {
             Ok(())
         } else {
@@ -116,7 +134,7 @@ pub fn is_dropped(seen: &Snapshot, record: &Record) -> Judged {
 /// What is written into the Secret of a leaf.
 pub(super) struct Bundle<'a> {
     pub(super) trust: &'a [Fingerprint],
-    pub(super) drop: Option<&'a Fingerprint>,
+    pub(super) drop: &'a [Fingerprint],
     pub(super) generation: u32,
 }
 
@@ -133,15 +151,27 @@ pub(super) fn needs_secret(scene: &Scene<'_>, seen: &Certificates, ca: Ca) -> bo
 /// C1: beside the authority that it takes the place of, and before anything is recorded.
 pub(super) fn may_make_next(
     scene: &Scene<'_>,
-    ca: Ca,
+    (ca, place): (Ca, AuthorityPlace),
     given: Option<&Fingerprint>,
     (secret, version): (&Uid, &str),
 ) -> Judged {
     super::clocks_agree(scene.seen)?;
-    certificates::as_observed(scene, ca, secret, version)?;
+    let present = certificates::as_observed(scene, ca, secret, version)?;
+    // In the place of the signer only that itself, or where none signs and one is left over whose key is somewhere else.
+    let is_left_over = || present.content.as_ref().is_ok_and(|present| present.keyless);
+    let is_signer = match scene.record.authority_of(ca) {
+        Some(signer) => given == Some(signer),
+        None => is_left_over(),
+    };
+    if is_signer != (place == AuthorityPlace::Signer) {
+        forbid(Unsafe::AnotherAuthority)?;
+    }
     let seen = scene.seen.certificates.as_ref().ok_or(Unsafe::AnotherAuthority)?;
     certificates::is_of_source(scene, seen, ca, given)?;
-    if scene.record.rotation.is_some() { forbid(Unsafe::AnotherAuthority) } else { Ok(()) }
+    if scene.record.rotation.is_none() {
+        return Ok(());
+    }
+    may_pass_on(scene.seen, scene.record, scene.now)
 }
 
 /// C4, C7: only the recorded authority signs, and the earlier one is kept as long as the rotation lasts.
@@ -164,7 +194,7 @@ pub(super) fn may_arrange(
     }
 }
 
-/// C2, C6: nothing is taken out of a bundle but the earlier authority, and that when nobody presents what it signed.
+/// C2, C6: nothing is taken out of a bundle but the earlier authorities, and that when nobody presents what it signed.
 pub(super) fn may_write_trust(
     scene: &Scene<'_>,
     leaf: Leaf,
@@ -178,18 +208,15 @@ pub(super) fn may_write_trust(
         return forbid(Unsafe::AnotherAuthority);
     }
     let Some(rotation) = scene.record.rotation.as_ref() else {
-        let only_generation = bundle.trust.is_empty() && bundle.drop.is_none();
+        let only_generation = bundle.trust.is_empty() && bundle.drop.is_empty();
         return if only_generation { Ok(()) } else { forbid(Unsafe::AnotherAuthority) };
     };
     let is_of = leaf.ca() == rotation.ca;
-    let known = [&rotation.from, &rotation.to];
-    let only_known = bundle.trust.iter().all(|one| is_of && known.contains(&one));
+    let is_forgotten = |one: &Fingerprint| rotation.forgotten().any(|forgotten| forgotten == one);
+    let only_known = bundle.trust.iter().all(|one| is_of && (*one == rotation.to || is_forgotten(one)));
     let has_signer = !is_of || bundle.trust.contains(rotation.signer());
-    let drops_earlier = bundle.drop.is_none_or(|drop| {
-        is_of
-            && *drop == rotation.from
-            && rotation.stage == RotationStage::Drop
-            && !bundle.trust.contains(drop)
+    let drops_earlier = bundle.drop.iter().all(|drop| {
+        is_of && is_forgotten(drop) && rotation.stage == RotationStage::Drop && !bundle.trust.contains(drop)
     });
     if only_known && has_signer && drops_earlier { Ok(()) } else { forbid(Unsafe::AnotherAuthority) }
 }
@@ -214,6 +241,36 @@ fn all_leaves(
     record.leaves().all(|leaf| is_right(seen, record, rotation, leaf, &is_so))
 }
 
+/// The same, without those that do not exist and that nothing here can make: whoever holds none has nothing to be told.
+fn all_that_exist(
+    seen: &Certificates,
+    record: &Record,
+    rotation: &Rotation,
+    is_so: impl Fn(&LeafCertificate) -> bool,
+) -> bool {
+    let is_missing =
+        |leaf: &Leaf| !seen.leaves.contains_key(leaf) && comes_from_elsewhere(seen, record, *leaf);
+    record
+        .leaves()
+        .filter(|leaf| !is_missing(leaf))
+        .all(|leaf| is_right(seen, record, rotation, leaf, &is_so))
+}
+
+/// The leaves of the port whose authority is replaced.
+fn of_port<'a>(record: &'a Record, rotation: &'a Rotation) -> impl Iterator<Item = Leaf> {
+    record.leaves().filter(|leaf| leaf.ca() == rotation.ca)
+}
+
+/// What has signed a leaf that exists and can be read.
+fn signer(seen: &Certificates, leaf: Leaf) -> Option<&Fingerprint> {
+    seen.leaves.get(&leaf)?.content.as_ref().ok()?.signed_by.as_ref()
+}
+
+/// Whether every leaf of the port exists, and is of the earlier authority.
+fn nothing_copied(seen: &Certificates, record: &Record, rotation: &Rotation) -> bool {
+    of_port(record, rotation).all(|leaf| signer(seen, leaf) == Some(&rotation.from))
+}
+
 fn is_right(
     seen: &Certificates,
     record: &Record,
@@ -226,9 +283,8 @@ fn is_right(
         .is_some_and(|content| content.trust >= record.trust && (leaf.ca() != rotation.ca || is_so(content)))
 }
 
-/// Whether nothing here can make this leaf, as the recorded authority has its key somewhere else. Whoever holds none has nothing to be told; the
-/// next authority makes it, or brings it.
-fn is_out_of_reach(seen: &Certificates, record: &Record, leaf: Leaf) -> bool {
+/// Whether nothing here can make this leaf, as the recorded authority has its key somewhere else. The next authority makes it, or brings it.
+fn comes_from_elsewhere(seen: &Certificates, record: &Record, leaf: Leaf) -> bool {
     let is_recorded = |own: &Authority| record.authority.as_ref() == Some(&own.fingerprint);
     leaf.ca() == Ca::Clients && seen.keyless().is_some_and(is_recorded)
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_model::certificate::Validity;
+use quorate_model::effect::AuthorityPlace;
 use quorate_model::snapshot::{
     Authority, AuthoritySecret, Certificates, LeafCertificate, LeafSecret, Snapshot,
 };
@@ -135,17 +136,16 @@ pub fn write(seen: &mut Snapshot, now: Instant, write: &KubeEffect) -> bool {
         KubeEffect::DeleteAuthority { ca, secret, .. } => {
             assert_eq!(certificates.authorities.remove(ca).expect("deleted Secret exists").uid, *secret);
         }
-        KubeEffect::MakeNextAuthority { ca, given, secret, .. } => {
+        KubeEffect::MakeNextAuthority { ca, place, given, secret, .. } => {
             let copied = given.as_ref().map(|given| copy(certificates, given, now));
             let seen = certificates.authorities.get_mut(ca).expect("the Secret exists");
             assert_eq!(seen.uid, *secret);
             let fingerprint = Fingerprint::new(next(*ca, trust));
             let made = Authority { fingerprint, validity: life(now), minted: true, keyless: false };
             let made = copied.unwrap_or(made);
-            if is_first || seen.is_first(&made.fingerprint) {
-                seen.content = Ok(made);
-            } else {
-                seen.next = Some(made);
+            match place {
+                AuthorityPlace::Signer => seen.content = Ok(made),
+                AuthorityPlace::Next => seen.next = Some(made),
             }
         }
         KubeEffect::ArrangeAuthority { ca, secret, signer, previous, .. } => {
@@ -162,8 +162,7 @@ pub fn write(seen: &mut Snapshot, now: Instant, write: &KubeEffect) -> bool {
             let seen = certificates.leaves.get_mut(kind).expect("the Secret exists");
             assert_eq!(seen.uid, *secret);
             let content = seen.content.as_mut().expect("it can be read");
-            let rest =
-                content.trusted.iter().filter(|one| !trust.contains(one) && Some(*one) != drop.as_ref());
+            let rest = content.trusted.iter().filter(|one| !trust.contains(one) && !drop.contains(one));
             content.trusted = trust.iter().chain(rest).cloned().collect();
             content.trust = *generation;
         }

@@ -114,7 +114,8 @@ impl World {
     }
 
     /// A person writes a Secret of the cluster's, or removes it.
-    pub(super) fn put_secret(&self, name: &str, data: &Value) -> Result<(), String> {
+    pub(super) fn put_secret(&mut self, name: &str, data: &Value) -> Result<(), String> {
+        self.trust.know(data);
         let key = key(Kind::Secret, &self.at, name);
         let there = self.object(Kind::Secret, name).is_some();
         let done = match (there, data.is_null()) {

@@ -7,7 +7,7 @@ use quorate_api::cluster::{TlsProvider, TlsSpec};
 use quorate_model::snapshot::{Authority, GivenAuthority, LeafCertificate};
 use quorate_model::{ClusterRef, Fingerprint, Leaf};
 
-use super::super::read::{Parsed, certificates, is_misnamed, one, pem_of};
+use super::super::read::{Parsed, certificates, is_misnamed, pem_of};
 use super::super::rotation::KEYLESS;
 use super::super::{CA, CERT, KEY, KeyPair, entry, names, private_key};
 use super::{find, judged};
@@ -53,7 +53,8 @@ pub(super) fn read(secrets: &[&Secret], at: &ClusterRef, tls: &TlsSpec) -> Optio
     };
     let others = [Leaf::Client, Leaf::Operator].map(other);
     let leaves = others.into_iter().chain([(Leaf::Server, server.map(|(issued, _)| issued))]).collect();
-    Some(GivenAuthority { secret: Kind::Secret.called(&at.namespace, &of_server), content, leaves })
+    let secret = Kind::Secret.called(&at.namespace, &of_server);
+    Some(GivenAuthority { secret, content, leaves, issuer_says: None })
 }
 
 /// The certificate of the given authority, if it is still this one, and in place of its key the word that there is none.
@@ -64,7 +65,9 @@ pub(super) fn copy(
     given: &Fingerprint,
 ) -> Option<KeyPair> {
     read(secrets, at, tls)?.content.ok().filter(|found| found.fingerprint == *given)?;
-    let signer = signer(find(secrets, at, &secret_name(Leaf::Server, at, tls)?).ok()?).ok()?;
+    let secret = find(secrets, at, &secret_name(Leaf::Server, at, tls)?).ok()?;
+    let (own, chain) = own(secret).ok()?;
+    let signer = signer(secret, &own, &chain).ok()?;
     Some(KeyPair { cert: pem_of(&signer.der), key: KEYLESS.to_owned() })
 }
 
@@ -95,10 +98,10 @@ fn issued(
     if tls.provider == TlsProvider::CertManager {
         cert_manager::is_of_spec(secret, leaf, at, tls)?;
     }
-    let own = one(secret, CERT)?;
+    let (own, chain) = own(secret)?;
     let key = entry(secret, KEY).ok_or_else(|| format!("it has no {KEY}"))?;
     private_key::fits(key, &own.public_key)?;
-    let signer = signer(secret)?;
+    let signer = signer(secret, &own, &chain)?;
     judged(&signer.der)?;
     if own.is_authority {
         return Err(format!("the certificate in {CERT} is one of an authority"));
@@ -139,16 +142,21 @@ fn issued(
     Ok((certificate, signer.into_authority(true)))
 }
 
+/// The leaf, and the chain that follows it.
+fn own(secret: &Secret) -> Result<(Parsed, Vec<Parsed>), String> {
+    let mut chain = certificates(secret, CERT)?;
+    let own = chain.remove(0);
+    Ok((own, chain))
+}
+
 /// The authority that signed the leaf itself. Where it is an intermediate one, it is trusted by itself, and leads to what `ca.crt` has: without
 /// that everybody in the world could be a client, as with what ACME issues.
-fn signer(secret: &Secret) -> Result<Parsed, String> {
-    let mut chain = certificates(secret, CERT)?;
+fn signer(secret: &Secret, own: &Parsed, chain: &[Parsed]) -> Result<Parsed, String> {
     let roots = certificates(secret, CA)
         .map_err(|why| format!("{why}: whoever issued it names no authority of its own, as with ACME"))?;
     let is_root = |one: &Parsed| roots.iter().any(|root| root.fingerprint == one.fingerprint);
-    let own = chain.remove(0);
     let find = |of: &Parsed| chain.iter().chain(&roots).find(|one| of.is_signed_by(one));
-    let signer = find(&own).ok_or_else(|| {
+    let signer = find(own).ok_or_else(|| {
         format!(
             "neither {CA} nor {CERT} has the authority that signed it, by issuer and authorityKeyIdentifier"
         )
