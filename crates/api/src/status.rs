@@ -23,7 +23,10 @@ mod replacement;
 mod target;
 
 /// The newest format that this operator knows. Of a newer format it writes conditions and figures only.
-pub const FORMAT_VERSION: u32 = 6;
+pub const FORMAT_VERSION: u32 = 7;
+
+/// The format of etcd's auth, without a rotation that passes on.
+const ONE_EARLIER: u32 = 6;
 
 /// The format of what has no restore: an operator that knows none follows it.
 const WITHOUT_RESTORE: u32 = 2;
@@ -501,12 +504,16 @@ impl EtcdClusterStatus {
             .is_some_and(|own| own.peer_authority.is_some() || own.rotation.is_some() || own.trust > 0);
         // An older operator would take the credential from the members.
         let has_auth = self.auth.is_some() || self.target.as_ref().is_some_and(|target| target.auth);
-        let needed = match (has_auth, has_two, is_replaced, restores) {
-            (true, _, _, _) => FORMAT_VERSION,
-            (false, true, _, _) => WITHOUT_AUTH,
-            (false, false, true, _) => ONE_AUTHORITY,
-            (false, false, false, true) => FIRST_INCARNATION,
-            (false, false, false, false) => WITHOUT_RESTORE,
+        // An older operator would forget that copies of an authority of before are still presented.
+        let rotation = self.certificates.as_ref().and_then(|own| own.rotation.as_ref());
+        let passes_on = rotation.is_some_and(|rotation| !rotation.earlier.is_empty());
+        let needed = match (passes_on, has_auth, has_two, is_replaced, restores) {
+            (true, _, _, _, _) => FORMAT_VERSION,
+            (false, true, _, _, _) => ONE_EARLIER,
+            (false, false, true, _, _) => WITHOUT_AUTH,
+            (false, false, false, true, _) => ONE_AUTHORITY,
+            (false, false, false, false, true) => FIRST_INCARNATION,
+            (false, false, false, false, false) => WITHOUT_RESTORE,
         };
         self.format_version.map_or(needed, |before| before.max(needed))
     }

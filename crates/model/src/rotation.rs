@@ -141,3 +141,28 @@ impl fmt::Display for RotationStage {
         f.write_str(self.as_str())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn authorities_of_before_are_trusted_until_the_drop_and_one_that_comes_back_is_never_forgotten() {
+        let [a, b, c] = ["a", "b", "c"].map(Fingerprint::new);
+        let at = |stage, to: &Fingerprint| Rotation {
+            ca: Ca::Clients,
+            from: b.clone(),
+            to: to.clone(),
+            earlier: vec![a.clone()],
+            given: true,
+            stage,
+            since: Instant(0),
+        };
+        assert_eq!(at(RotationStage::Trust, &c).also_trusted(), [&c, &a]);
+        assert_eq!(at(RotationStage::Sign, &c).also_trusted(), [&b, &a]);
+        assert_eq!(at(RotationStage::Drop, &c).also_trusted(), Vec::<&Fingerprint>::new());
+        assert_eq!(at(RotationStage::Drop, &c).forgotten().collect::<Vec<_>>(), [&b, &a]);
+        assert_eq!(at(RotationStage::Trust, &a).also_trusted(), [&a]);
+        assert_eq!(at(RotationStage::Drop, &a).forgotten().collect::<Vec<_>>(), [&b]);
+    }
+}

@@ -6,9 +6,13 @@
 //!
 //! `rollout` restarts the members: a Pod of an earlier generation of trust is a stale one.
 
+use std::collections::BTreeSet;
+
 use quorate_model::effect::AuthorityPlace;
 use quorate_model::rotation::{Rotation, RotationStage};
-use quorate_model::snapshot::{Authority, AuthoritySecret, Certificates, LeafSecret, Signing};
+use quorate_model::snapshot::{
+    Authority, AuthoritySecret, Certificates, LeafCertificate, LeafSecret, Signing,
+};
 use quorate_model::{Ca, Effect, Fingerprint, Instant, KubeEffect, Record, Snapshot, Step, Waiting};
 
 use crate::draft::Draft;
@@ -24,11 +28,9 @@ pub(crate) fn advance(draft: &mut Draft<'_>) {
     give_up_what_is_lost(draft, seen);
     turn_back(draft, seen);
     pass_on(draft, seen);
-    // What the one before has left in the Secret goes first: members that do not trust it any more would be restarted again and again, where the next
-    // one has its name.
-    let is_arranged = draft.record.rotation.is_some() || arrange(draft, seen, Step::C7);
-    if draft.record.rotation.is_none() && is_arranged {
-        begin(draft, seen);
+    if draft.record.rotation.is_none() {
+        let untidy = arrange(draft, seen, Step::C7);
+        begin(draft, seen, &untidy);
     }
     let Some(rotation) = draft.record.rotation.clone() else {
         write_bundles(draft, seen, None, Step::C2);
@@ -40,7 +42,7 @@ pub(crate) fn advance(draft: &mut Draft<'_>) {
             sign_with_new(draft, &rotation);
         }
         RotationStage::Sign => {
-            let _ = arrange(draft, seen, Step::C4);
+            arrange(draft, seen, Step::C4);
             write_bundles(draft, seen, Some(&rotation), Step::C2);
             drop_earlier(draft, &rotation);
         }
@@ -210,8 +212,9 @@ fn pass_on(draft: &mut Draft<'_>, seen: &Certificates) {
     take_or_record(draft, secret, wanted, rotation.to.clone(), earlier);
 }
 
-/// C1.
-fn begin(draft: &mut Draft<'_>, seen: &Certificates) {
+/// C1. What the rotation before has left in the Secret goes first: members that do not trust it any more would be restarted again and again, where the
+/// next one has its name.
+fn begin(draft: &mut Draft<'_>, seen: &Certificates, untidy: &[Ca]) {
     let Wanted { ca, order, given } = match wanted(draft.seen, &draft.record, draft.now) {
         Ok(Some(wanted)) => wanted,
         Ok(None) => return,
@@ -231,6 +234,9 @@ fn begin(draft: &mut Draft<'_>, seen: &Certificates) {
         draft.wait(Waiting::Unsafe(why));
         return;
     }
+    if untidy.contains(&ca) {
+        return;
+    }
     let Some(from) = draft.record.authority_of(draft.seen.signs_for(seen, &draft.record, ca)).cloned() else {
         return;
     };
@@ -239,7 +245,24 @@ fn begin(draft: &mut Draft<'_>, seen: &Certificates) {
         draft.propose(Effect::kube(Step::C1, KubeEffect::CreateAuthority { ca, given }));
         return;
     };
-    take_or_record(draft, secret, Wanted { ca, order, given }, from, Vec::new());
+    let earlier = still_presented(seen, ca, &from);
+    take_or_record(draft, secret, Wanted { ca, order, given }, from, earlier);
+}
+
+/// Authorities before the present one, where a leaf of one is there still: status was lost, or another order begins, in the middle of a rotation. What
+/// bundles have beside the present one is of that rotation then, and goes with this one.
+fn still_presented(seen: &Certificates, ca: Ca, from: &Fingerprint) -> Vec<Fingerprint> {
+    let of_port = || {
+        let leaves = seen.leaves.iter().filter(|(leaf, _)| leaf.ca() == ca);
+        leaves.filter_map(|(_, secret)| secret.content.as_ref().ok())
+    };
+    let is_other = |leaf: &LeafCertificate| leaf.signed_by.as_ref().is_some_and(|signer| signer != from);
+    if !of_port().any(is_other) {
+        return Vec::new();
+    }
+    let trusted = of_port().flat_map(|leaf| leaf.signed_by.iter().chain(&leaf.trusted));
+    let earlier: BTreeSet<&Fingerprint> = trusted.filter(|one| *one != from).collect();
+    earlier.into_iter().cloned().collect()
 }
 
 /// C1: the next authority, once it is in the Secret, is recorded; else it is made, or copied.
@@ -373,9 +396,9 @@ fn wait_for_clients(draft: &mut Draft<'_>, rotation: &Rotation) -> bool {
     true
 }
 
-/// C4, C7: the place of each authority in the Secret is what the record says. Whether it was so.
-fn arrange(draft: &mut Draft<'_>, seen: &Certificates, step: Step) -> bool {
-    let mut was_so = true;
+/// C4, C7: the place of each authority in the Secret is what the record says. Those of which it was not.
+fn arrange(draft: &mut Draft<'_>, seen: &Certificates, step: Step) -> Vec<Ca> {
+    let mut untidy = Vec::new();
     for ca in Ca::ALL {
         let Some(signer) = draft.record.authority_of(ca).cloned() else { continue };
         let Some(secret) = seen.authorities.get(&ca) else { continue };
@@ -399,8 +422,8 @@ fn arrange(draft: &mut Draft<'_>, seen: &Certificates, step: Step) -> bool {
                 previous,
             };
             draft.propose(Effect::kube(step, arrange));
-            was_so = false;
+            untidy.push(ca);
         }
     }
-    was_so
+    untidy
 }

@@ -321,6 +321,33 @@ fn half_copied_twice_all_of_them_are_trusted_until_the_fourth_one_has_the_place(
 }
 
 #[test]
+fn where_status_is_lost_in_the_middle_what_is_presented_stays_trusted_until_nobody_presents_it() {
+    for twice in [false, true] {
+        let mut world = half_copied();
+        let client = world.seen.certificates.as_ref().unwrap().leaves[&Leaf::Client].content.clone().unwrap();
+        issue(&mut world, THIRD, 3);
+        until(&mut world, |world| stage(world) == Some(RotationStage::Trust));
+        if twice {
+            until(&mut world, |world| is_copy(world, Leaf::Server, THIRD, 3));
+            let secret = world.seen.certificates.as_mut().unwrap().leaves.get_mut(&Leaf::Client).unwrap();
+            let now = secret.content.clone().unwrap();
+            secret.content = Ok(LeafCertificate { trusted: now.trusted, trust: now.trust, ..client });
+            issue(&mut world, "issued-by-somebody-4", 4);
+        }
+        let record = &mut world.seen.record;
+        (record.authority, record.rotation, record.given) = (None, None, false);
+        let last = if twice { "issued-by-somebody-4" } else { THIRD };
+        let until_it_signs = |world: &World| {
+            assert!(is_trusted(world, ONE), "its copy is presented");
+            is_copy(world, Leaf::Client, last, if twice { 4 } else { 3 })
+        };
+        until(&mut world, until_it_signs);
+        until_authority(&mut world, last);
+        assert!(![ONE, OTHER].iter().any(|one| is_trusted(&world, one)), "twice: {twice}");
+    }
+}
+
+#[test]
 fn the_next_rotation_begins_once_the_secret_has_nothing_of_the_last_one() {
     let mut world = running();
     issue(&mut world, OTHER, 2);
@@ -356,9 +383,16 @@ fn r19_yet_another_authority_follows_at_once_only_where_the_rest_of_the_new_one_
         permits(&scene, &Effect::kube(Step::C1, make))
     };
     assert_eq!((make(&world, THIRD), make(&world, ONE)), (Ok(()), Err(Unsafe::OtherSource)));
-    let rotation = world.seen.record.rotation.as_mut().unwrap();
-    rotation.earlier = (0..4).map(|number| Fingerprint::new(format!("before-{number}"))).collect();
+    let before: Vec<_> = (0..4).map(|number| Fingerprint::new(format!("before-{number}"))).collect();
+    world.seen.record.rotation.as_mut().unwrap().earlier.clone_from(&before);
+    assert_eq!(judged(&world), Ok(()), "no bundle has them any more");
+    let server = world.seen.certificates.as_mut().unwrap().leaves.get_mut(&Leaf::Server).unwrap();
+    server.content.as_mut().unwrap().trusted.extend(before);
     assert_eq!(judged(&world), Err(Unsafe::AnotherAuthority), "not without an end");
+    issue(&mut world, "before-2", 4);
+    assert_eq!(judged(&world), Ok(()), "it is trusted already");
+    world.seen.certificates.as_mut().unwrap().given = None;
+    assert_eq!(judged(&world), Ok(()), "one of the operator's own signs at once");
     world.seen.record.rotation.as_mut().unwrap().earlier = Vec::new();
     issue(&mut world, OTHER, 2);
     assert_eq!(make(&world, OTHER), Err(Unsafe::AnotherAuthority));

@@ -7,7 +7,8 @@ use crate::world::certificates::{DAY, next};
 use crate::world::{World, name};
 use quorate_model::effect::Unsafe;
 use quorate_model::rotation::{RotateOrder, RotationPolicy, RotationStage};
-use quorate_model::{Ca, Fingerprint, KubeEffect, Leaf, Span, Step, Waiting};
+use quorate_model::snapshot::Authority;
+use quorate_model::{Ca, Effect, Fingerprint, KubeEffect, Leaf, Span, Step, Waiting};
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{may_drop_earlier, may_sign_with_new};
 
@@ -146,6 +147,19 @@ fn peers_of_an_earlier_release_get_an_authority_of_their_own_by_the_same_steps()
     assert_eq!((peer.signed_by, peer.trusted), (Some(made.clone()), vec![made]));
     world.settle();
     assert_eq!(world.seen.record.authority, Some(Fingerprint::new("ca-1")), "clients notice nothing");
+}
+
+#[test]
+fn what_a_rotation_of_peers_has_left_in_its_secret_holds_up_none_of_clients() {
+    for (ca, other, begins) in [(Ca::Clients, Ca::Peers, true), (Ca::Clients, Ca::Clients, false)] {
+        let mut world = ordered(3, ca);
+        let own = world.seen.certificates.as_mut().unwrap().authorities.get_mut(&other).unwrap();
+        let left = own.content.clone().unwrap();
+        own.previous = Some(Authority { fingerprint: Fingerprint::new("left"), ..left });
+        let plan = world.plan();
+        let makes = |effect: &Effect| matches!(effect, Effect::Kube { write: KubeEffect::MakeNextAuthority { ca: made, .. }, .. } if *made == ca);
+        assert_eq!(plan.effects.iter().any(makes), begins, "{other}: {:?}", plan.effects);
+    }
 }
 
 #[test]

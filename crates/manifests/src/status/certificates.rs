@@ -134,7 +134,7 @@ fn lacking(seen: &Certificates, leaf: Leaf, signer: &Authority, now: Instant) ->
     };
     format!(
         "It comes from where {} does, and {found}. Members and clients go on with the earlier one, whose authority stays trusted. Put the {leaf} \
-         certificate there that authority {} has signed, or all certificates of another authority, which takes its place then",
+         certificate there that authority {} has signed",
         given.secret, signer.fingerprint
     )
 }

@@ -224,18 +224,23 @@ impl Snapshot {
         ca: Ca,
         authority: &Authority,
     ) -> bool {
-        let is_of = |leaf: &Leaf| self.signs_for(certificates, record, leaf.ca()) == ca;
-        let leaves = certificates.leaves.iter().filter(|(leaf, _)| is_of(leaf));
-        let mut readable = leaves.filter_map(|(_, leaf)| leaf.content.as_ref().ok()).peekable();
-        let is_shown = readable.peek().is_some() || self.pods.is_empty();
+        let readable = || {
+            let is_of = |leaf: &Leaf| self.signs_for(certificates, record, leaf.ca()) == ca;
+            let leaves = certificates.leaves.iter().filter(move |(leaf, _)| is_of(leaf));
+            leaves.filter_map(|(_, leaf)| leaf.content.as_ref().ok())
+        };
+        let is_shown = readable().next().is_some() || self.pods.is_empty();
         // In the middle of a rotation some leaves are of the one before it, and members trust both.
         let previous = certificates.authorities.get(&ca).and_then(|secret| secret.previous.as_ref());
-        let known = [Some(authority), previous];
+        // Of copies some may be of yet an earlier one. Every bundle has that, and this one.
+        let trust_all = |one: &Fingerprint| readable().all(|leaf| leaf.trusted.contains(one));
+        let is_copied = authority.keyless && trust_all(&authority.fingerprint);
         let is_known = |leaf: &LeafCertificate| {
-            let mut known = known.iter().flatten();
+            let mut known = [Some(authority), previous].into_iter().flatten();
             known.any(|known| leaf.signed_by.as_ref() == Some(&known.fingerprint))
+                || is_copied && leaf.signed_by.as_ref().is_some_and(trust_all)
         };
-        is_shown && readable.all(is_known)
+        is_shown && readable().all(is_known)
     }
 }
 

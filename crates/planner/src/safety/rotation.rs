@@ -105,8 +105,15 @@ pub fn may_pass_on(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
         signer(certificates, leaf) != Some(&rotation.to) && !certificates.can_have(leaf, to, now)
     };
     let may_turn_back = rotation.earlier.is_empty() && nothing_copied(certificates, record, rotation);
-    let has_room = rotation.earlier.len() < MOST_EARLIER;
-    if of_port(record, rotation).any(is_lacking) && !may_turn_back && has_room {
+    // Where there is no room for one more, one that is trusted already, or one of the operator's own, which signs at once, still ends it.
+    let ends_it = match &certificates.given {
+        None => true,
+        Some(given) => given.usable(record, now).is_ok_and(|next| {
+            rotation.from == next.fingerprint || rotation.earlier.contains(&next.fingerprint)
+        }),
+    };
+    let has_room = certificates.earlier(rotation).count() < MOST_EARLIER;
+    if of_port(record, rotation).any(is_lacking) && !may_turn_back && (has_room || ends_it) {
         Ok(())
     } else {
         forbid(Unsafe::AnotherAuthority)
