@@ -28,6 +28,9 @@ pub enum ConditionType {
     TlsReady,
     /// True when etcd's auth is on: each client may do what its user may. Absent where it is neither on nor wanted.
     AuthReady,
+    /// True when Kamaji has a DataStore for the cluster, as the annotation operator.etcd.io/kamaji-datastore asks for. Absent where neither
+    /// that asks for one nor one is left.
+    DataStoreReady,
     /// True when members of two clusters answer under one name. The operator then changes nothing.
     SplitBrain,
     /// True when volumes of an earlier cluster of this name exist, and a person has to decide about them.
@@ -43,7 +46,7 @@ pub enum ConditionType {
 
 impl ConditionType {
     /// Every type, in the order in which status shows them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Ready,
         Self::Stalled,
         Self::Available,
@@ -54,6 +57,7 @@ impl ConditionType {
         Self::UpToDate,
         Self::TlsReady,
         Self::AuthReady,
+        Self::DataStoreReady,
         Self::SplitBrain,
         Self::ExistingData,
         Self::SingleMemberRecoveryActive,
@@ -74,6 +78,7 @@ impl ConditionType {
             Self::UpToDate => "UpToDate",
             Self::TlsReady => "TLSReady",
             Self::AuthReady => "AuthReady",
+            Self::DataStoreReady => "DataStoreReady",
             Self::SplitBrain => "SplitBrain",
             Self::ExistingData => "ExistingData",
             Self::SingleMemberRecoveryActive => "SingleMemberRecoveryActive",

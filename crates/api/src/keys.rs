@@ -61,7 +61,8 @@ pub const VELERO_EXCLUDE_VALUE: &str = "true";
 /// annotations [`GIVEN`] says that.
 pub const FROM_SPEC: &str = "operator.etcd.io/from-spec";
 
-/// Annotation on volumes, and on EtcdBackups that the operator takes by itself: the uid of the EtcdCluster that they were created for.
+/// Annotation on volumes, and on EtcdBackups that the operator takes by itself, and label on DataStores of Kamaji: the uid of the EtcdCluster
+/// that they were created for.
 pub const CLUSTER_UID: &str = "operator.etcd.io/cluster-uid";
 
 /// Annotation on volumes: the ID of the etcd cluster of their data.
@@ -137,6 +138,19 @@ pub const BOOTSTRAP_GATE: &str = "operator.etcd.io/bootstrap";
 
 /// The finalizer on EtcdClusters: Pods are stopped and the retention policy is carried out before the object is deleted.
 pub const FINALIZER: &str = "operator.etcd.io/cluster-cleanup";
+
+/// Annotation on an EtcdCluster: the name of the DataStore by which Kamaji keeps control planes of tenants in it.
+pub const KAMAJI_DATA_STORE: &str = "operator.etcd.io/kamaji-datastore";
+
+/// The finalizer on EtcdClusters that have a DataStore of Kamaji, or may have one: no member is stopped while tenants use it.
+pub const DATA_STORE_FINALIZER: &str = "operator.etcd.io/kamaji-datastore-cleanup";
+
+/// Annotation on an EtcdCluster that is being deleted: when its DataStore was gone (RFC 3339). Until then its tenants wrote, so a final backup
+/// counts from then.
+pub const DATA_STORE_GONE: &str = "operator.etcd.io/kamaji-datastore-gone-at";
+
+/// Label on objects that are in no namespace: that of their EtcdCluster.
+pub const CLUSTER_NAMESPACE: &str = "operator.etcd.io/namespace";
 
 /// Annotation that lets etcd be downgraded to the version in it, which is also the one in the spec.
 pub const ALLOW_DOWNGRADE: &str = "operator.etcd.io/allow-downgrade";

@@ -235,6 +235,28 @@ reasons! {
     AuthStaysOn: EtcdCluster;
     /// etcd's auth is on, and neither the spec has it nor did the operator enable it.
     NotOurs: EtcdCluster;
+    /// Kamaji has a DataStore for the cluster.
+    Published: EtcdCluster;
+    /// This Kubernetes has no kind DataStore: Kamaji is not installed.
+    CrdMissing: EtcdCluster;
+    /// The operator may not read or write DataStores.
+    NoRights: EtcdCluster;
+    /// etcd's auth is off, so the tenants of a DataStore would read each other's data.
+    AuthOff: EtcdCluster;
+    /// etcd does not compact its history by itself, and API servers of Kamaji do not ask it to.
+    CompactionOff: EtcdCluster;
+    /// The key of the authority of clients is not here, and Kamaji signs with it.
+    NoAuthorityKey: EtcdCluster;
+    /// The authority of clients signs for peers, too, so its key is not given to Kamaji.
+    OneAuthority: EtcdCluster;
+    /// The cluster does not serve yet, or not now, so no DataStore is made for it.
+    NotServing: EtcdCluster;
+    /// A DataStore, or the Secret of its credential, has the name and is not of this EtcdCluster.
+    NameTaken: EtcdCluster;
+    /// Tenants use a DataStore that is no longer asked for. It stays, and the deletion of its EtcdCluster waits.
+    DataStoreInUse: EtcdCluster;
+    /// A DataStore is being deleted.
+    DataStoreTerminating: EtcdCluster;
     /// `tls.provider` is `disabled`.
     TlsDisabled: EtcdCluster, EtcdUser;
     /// The API server refuses a write of the operator.

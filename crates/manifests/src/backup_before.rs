@@ -16,6 +16,8 @@ use quorate_api::{EtcdBackup, EtcdCluster, duration, keys};
 use quorate_model::snapshot::{BackupBefore, BackupPurpose, BackupState};
 use quorate_model::{ClusterId, Instant, Span, Version};
 
+use crate::data_store;
+
 /// How old a backup before an upgrade may be: it is one of before this upgrade, and not of before an earlier one to the same version.
 const FRESH: Span = Span::seconds(24 * 3600);
 /// How long ago the snapshot of a final backup may have begun when the members and their volumes go: clients write until then, and an operator
@@ -91,7 +93,7 @@ pub(crate) fn backup(cluster: &EtcdCluster) -> Option<EtcdBackup> {
 
 /// What the spec asks for.
 fn wanted(cluster: &EtcdCluster) -> Option<(&Spec, BackupPurpose)> {
-    let Some(deleted) = &cluster.metadata.deletion_timestamp else {
+    let Some(deleted) = data_store::ends_since(cluster) else {
         let spec = cluster.spec.upgrade.as_ref()?.backup_before.as_deref()?;
         let desired: Version = cluster.spec.version.parse().ok()?;
         return Some((spec, BackupPurpose::Upgrade(desired.line())));
@@ -99,7 +101,7 @@ fn wanted(cluster: &EtcdCluster) -> Option<(&Spec, BackupPurpose)> {
     let spec = cluster.spec.deletion.as_ref()?.final_backup.as_deref()?;
     let given = spec.deadline.as_deref().and_then(duration::seconds);
     let seconds = given.or_else(|| duration::seconds(DEFAULT_DELETION_DEADLINE))?;
-    let until = Instant(deleted.0.as_millisecond()) + Span::seconds(seconds);
+    let until = Instant(deleted.as_millisecond()) + Span::seconds(seconds);
     Some((spec, BackupPurpose::Deletion { until }))
 }
 
@@ -186,8 +188,8 @@ fn is_of(cluster: &EtcdCluster, backup: &EtcdBackup) -> bool {
 /// Whether the API server stored a final backup after the deletion: whoever creates one beforehand, under the name that it will have, gives no
 /// backup of what is written until then. Both times are the API server's.
 fn is_after_the_order(cluster: &EtcdCluster, backup: &EtcdBackup) -> bool {
-    let Some(deleted) = &cluster.metadata.deletion_timestamp else { return true };
-    backup.metadata.creation_timestamp.as_ref().is_some_and(|created| created.0 + CLOCKS_DIFFER >= deleted.0)
+    let Some(deleted) = data_store::ends_since(cluster) else { return true };
+    backup.metadata.creation_timestamp.as_ref().is_some_and(|created| created.0 + CLOCKS_DIFFER >= deleted)
 }
 
 /// Whether it is the backup that the operator would create, as far as data are concerned: of a quorum, to this destination, for these

@@ -5,7 +5,7 @@
 //! To Kubernetes: [`mod@request`] (Effect to the request that carries it out), made of [`pod`], [`volume`], [`service`],
 //! [`budget`], [`network_policy`], [`certificate`] and [`restore`]; [`backup`] and [`job`], what Jobs are ordered to do and the Jobs themselves;
 //! [`backup_before`], the EtcdBackup that the operator takes by itself; [`latest`], the newest one of a store; [`user`],
-//! the Secret of an EtcdUser; and [`mod@status`] (Snapshot and Plan to what people read).
+//! the Secret of an EtcdUser; [`data_store`], the DataStore of Kamaji; and [`mod@status`] (Snapshot and Plan to what people read).
 
 pub mod backup;
 pub mod backup_before;
@@ -15,6 +15,7 @@ pub mod catalog;
 pub mod cert_manager;
 pub mod certificate;
 pub mod connection;
+pub mod data_store;
 mod diff;
 pub mod flags;
 mod images;
@@ -45,7 +46,8 @@ pub use observe::{ClusterObjects, NameConflict, Observation, snapshot};
 pub use request::{Act, Context, Request, Write, merge_patch, request};
 pub use site::SiteQuestion;
 pub use status::{
-    BackupHealth, EventText, Situation, Weight, events, explain, invalid_status, status, weight,
+    BackupHealth, DataStoreHealth, EventText, Situation, Weight, events, explain, invalid_status, status,
+    weight,
 };
 pub use target::{
     AgentDelivery, DEFAULT_AGENT_IMAGE, DEFAULT_PRIORITY_CLASS, Defaults, Invalid, IpFamily, OperatorPods,

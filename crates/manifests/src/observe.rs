@@ -33,8 +33,8 @@ use crate::kind::Kind;
 use crate::labels::{self, is_labelled, is_owned_by};
 use crate::target::{self, AgentDelivery, Defaults, Existing, ExistingData, Invalid};
 use crate::{
-    backup_before, bootstrap, budget, certificate, connection, metadata, network_policy, record, restore,
-    service, volume,
+    backup_before, bootstrap, budget, certificate, connection, data_store, metadata, network_policy, record,
+    restore, service, volume,
 };
 
 /// The observed objects with the label of the cluster, and the names that the executor found taken.
@@ -136,12 +136,16 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
     let own_budget = budgets
         .iter()
         .find(|seen| seen.metadata.name.as_ref() == Some(&at.name) && is_owned_by(&seen.metadata, &uid));
+    let has_finalizer = |name: &str| meta.finalizers.iter().flatten().any(|entry| entry == name);
+    let waits_for_data_store = meta.deletion_timestamp.is_some() && !data_store::ends(cluster);
     let snapshot = Snapshot {
         desired,
         paused: cluster.spec.paused,
         keep_volumes: keep_volumes(cluster),
-        deleting: meta.deletion_timestamp.is_some(),
-        finalizer: meta.finalizers.iter().flatten().any(|entry| entry == keys::FINALIZER),
+        deleting: data_store::ends(cluster),
+        // The API server takes no finalizer for an object that is being deleted.
+        finalizer: has_finalizer(keys::FINALIZER) || waits_for_data_store,
+        data_store: waits_for_data_store.then(|| "whether tenants use it is not known yet".to_owned()),
         adopt,
         adopt_copies,
         adopt_copies_given: copies_given.cloned(),

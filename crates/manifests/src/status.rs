@@ -7,6 +7,7 @@ mod auth;
 mod backups;
 mod certificates;
 mod conditions;
+mod data_store;
 mod events;
 mod members;
 mod picture;
@@ -27,6 +28,7 @@ use conditions::{Finding, set};
 use picture::Picture;
 
 pub use backups::BackupHealth;
+pub use data_store::DataStoreHealth;
 pub use events::{EventText, events};
 pub(crate) use ready::with_trouble;
 pub use waiting::{Weight, explain, weight};
@@ -44,15 +46,17 @@ pub struct Situation<'a> {
     pub plan: &'a Plan,
     /// What is known about its backups, if a schedule names it.
     pub backups: Option<&'a BackupHealth>,
+    /// What is known about its DataStore of Kamaji, if one is asked for or left.
+    pub data_store: Option<&'a DataStoreHealth>,
     /// The time.
     pub now: Instant,
 }
 
 /// The status of a cluster.
 pub fn status(situation: &Situation<'_>) -> EtcdClusterStatus {
-    let Situation { cluster, snapshot, refused, plan, backups, now } = *situation;
+    let Situation { cluster, snapshot, refused, plan, backups, data_store, now } = *situation;
     let before = cluster.status.clone().unwrap_or_default();
-    let picture = Picture::new(&before, snapshot, refused, plan, now).with_backups(backups);
+    let picture = Picture { backups, data_store, ..Picture::new(&before, snapshot, refused, plan, now) };
     let mut status = before.clone();
     // What a newer operator recorded stays as it is, also what this one cannot read.
     if snapshot.newer_status.is_none() {

@@ -26,7 +26,7 @@ pub struct Signer {
     pub authority: Authority,
     /// What clients trust: `ca.crt` of the client certificate of the cluster, which a rotation keeps up.
     pub ca: Vec<u8>,
-    pair: KeyPair,
+    pub(crate) pair: KeyPair,
 }
 
 /// Why nothing signs for clients.
@@ -40,18 +40,18 @@ pub enum NoSigner {
     Elsewhere,
 }
 
-/// The Secret of the name that an EtcdUser needs.
+/// The Secret of the name that a credential needs: that of an EtcdUser, or of [Kamaji](crate::data_store).
 #[derive(Debug)]
 pub enum Presence<'a> {
     /// There is none.
     Absent,
     /// Something else has the name.
     Foreign,
-    /// That of this EtcdUser.
+    /// That of this owner.
     Own(Own<'a>),
 }
 
-/// The Secret of an EtcdUser.
+/// The Secret of a credential.
 #[derive(Debug)]
 pub struct Own<'a> {
     /// The Secret.

@@ -27,6 +27,8 @@ use quorate_model::{
 };
 use serde_json::{Value, json};
 
+mod data_stores;
+
 /// A section of the file: its title and its lines, each once.
 type Section = (&'static str, Vec<String>);
 
@@ -269,7 +271,10 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
         Waiting::UpgradeBackupFailed(_) => {
             Waiting::FinalBackup("EtcdBackup final-6c1d runs (BackupRunning: Job backup-1 takes it)".to_owned())
         }
-        Waiting::FinalBackup(_) => Waiting::NoFinalBackup(
+        Waiting::FinalBackup(_) => Waiting::DataStoreInUse(
+            "DataStore tenants is deleted once no tenant uses it. Tenant team-a/one uses it".to_owned(),
+        ),
+        Waiting::DataStoreInUse(_) => Waiting::NoFinalBackup(
             "EtcdBackup final-6c1d was not complete within its deadline: EtcdBackup final-6c1d has not begun".to_owned(),
         ),
         Waiting::NoFinalBackup(_) => {
@@ -651,6 +656,11 @@ fn conditions() -> Vec<String> {
     for mut world in situations() {
         live(&mut world, |_, status| show(status));
     }
+    for health in data_stores::all() {
+        let mut world = World::running(1);
+        world.data_store = Some(health);
+        show(&world.observe().unwrap().status);
+    }
     let world = World::running(3);
     let mut pass = world.observe().unwrap();
     pass.observation.snapshot.etcd = Etcd::default();
@@ -662,6 +672,7 @@ fn conditions() -> Vec<String> {
         refused: None,
         plan: &pass.plan,
         backups: None,
+        data_store: None,
         now: world.now,
     }));
     let world = World::new(&json!({ "size": 3, "version": "latest" }));

@@ -10,8 +10,8 @@ use quorate_api::cluster::TlsProvider;
 use quorate_api::status::EtcdClusterStatus;
 use quorate_manifests::certificate::{Generate, KeyPair};
 use quorate_manifests::{
-    Act, BackupHealth, ClusterObjects, Context, Defaults, EventText, Invalid, Kind, NameConflict,
-    Observation, Request, Situation, Write, events, request, snapshot, status,
+    Act, BackupHealth, ClusterObjects, Context, DataStoreHealth, Defaults, EventText, Invalid, Kind,
+    NameConflict, Observation, Request, Situation, Write, events, request, snapshot, status,
 };
 use quorate_model::auth::SeenAuth;
 use quorate_model::quorum::has_quorum;
@@ -54,6 +54,8 @@ pub struct World {
     pub defaults: Defaults,
     /// What schedules say about its backups.
     pub backups: Option<BackupHealth>,
+    /// What is known about its DataStore of Kamaji.
+    pub data_store: Option<DataStoreHealth>,
     version: u64,
     keys: u64,
     leader: Option<MemberId>,
@@ -85,6 +87,7 @@ impl World {
             events: Vec::new(),
             defaults: Defaults::default(),
             backups: None,
+            data_store: None,
             version: 0,
             keys: 0,
             leader: None,
@@ -176,6 +179,7 @@ impl World {
             refused: observation.refused.as_ref(),
             plan: &plan,
             backups: self.backups.as_ref(),
+            data_store: self.data_store.as_ref(),
             now: self.now,
         });
         Ok(Pass { observation, plan, status })
@@ -191,6 +195,7 @@ impl World {
             refused: pass.observation.refused.as_ref(),
             plan: &pass.plan,
             backups: self.backups.as_ref(),
+            data_store: self.data_store.as_ref(),
             now: self.now,
         })
     }

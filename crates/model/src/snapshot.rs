@@ -84,8 +84,10 @@ pub struct Snapshot {
     pub paused: bool,
     /// `spec.recovery.keepVolumes`: how long a quarantined volume is kept.
     pub keep_volumes: Span,
-    /// The object is being deleted.
+    /// The object is being deleted, and nothing but its own protocol comes before its members are stopped.
     pub deleting: bool,
+    /// Its deletion is ordered, and waits for the DataStore that Kamaji has for it; why. Until then it runs as any other cluster.
+    pub data_store: Option<String>,
     /// Our finalizer is on the object.
     pub finalizer: bool,
     /// The annotation that adopts volumes of an earlier cluster.

@@ -18,6 +18,7 @@ mod life;
 mod network_policy;
 mod outdated;
 mod own_namespace;
+mod publish;
 mod refused;
 mod secrecy;
 mod shell;

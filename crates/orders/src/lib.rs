@@ -6,12 +6,14 @@
 //! - [`restore`]: an EtcdRestore: whether its snapshot can be read, and how far its EtcdCluster is with it
 //! - [`latest`]: the newest backup of a store, for an EtcdCluster and an EtcdRestore
 //! - [`user`]: an EtcdUser: what is done in etcd for it, and its Secret
+//! - [`data_store`]: the DataStore by which Kamaji keeps control planes in an EtcdCluster
 //! - [`gate`]: the one place that refuses a deletion; [`user::gate`] is that of changes of etcd's users
 //! - [`outcome()`]: what a Job has come to
 //! - [`set`]: one condition of a status
 
 pub mod backup;
 mod conditions;
+pub mod data_store;
 pub mod gate;
 pub mod latest;
 mod outcome;

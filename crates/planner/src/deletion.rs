@@ -3,7 +3,7 @@
 //! has none: it stays with the volumes, or is deleted after them (D2).
 
 use quorate_model::snapshot::Volume;
-use quorate_model::{Ca, Effect, KubeEffect, MemberName, Step};
+use quorate_model::{Ca, Effect, KubeEffect, MemberName, Step, Waiting};
 
 use crate::backup;
 use crate::bootstrap;
@@ -11,6 +11,9 @@ use crate::certificates;
 use crate::draft::{DONE, Draft, Flow, ON, Progress, for_all};
 
 pub(crate) fn finalize(draft: &mut Draft<'_>) -> Flow {
+    if let Some(why) = &draft.seen.data_store {
+        draft.wait(Waiting::DataStoreInUse(why.clone()));
+    }
     if !draft.seen.deleting {
         return ON;
     }

@@ -185,6 +185,7 @@ impl World {
                 allow_downgrade: None,
                 replace_member: None,
                 backup_before: None,
+                data_store: None,
                 running_backups: BTreeSet::new(),
                 users_to_come: BTreeSet::new(),
                 defaults: DefaultsTurn::Now,

@@ -7,7 +7,7 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube_core::Resource;
 use quorate_api::Explanation;
-use quorate_manifests::{BackupHealth, Kind, NameConflict};
+use quorate_manifests::{BackupHealth, DataStoreHealth, Kind, NameConflict};
 use quorate_model::auth::SeenAuth;
 use quorate_model::snapshot::{BackupState, DefaultsTurn};
 use quorate_model::{ClockDifference, ClusterId, ClusterRef, Instant, Snapshot, Span};
@@ -55,6 +55,8 @@ pub struct Memory {
     pub(crate) clock_differs: Option<ClockDifference>,
     /// What the EtcdBackupSchedules of the cluster say about its backups.
     pub(crate) backups: Option<BackupHealth>,
+    /// What is known about the DataStore of Kamaji.
+    pub(crate) data_store: Option<DataStoreHealth>,
     /// The EtcdBackups that read a snapshot of a member.
     pub(crate) running_backups: BTreeSet<String>,
     /// Why cert-manager has not issued a certificate, if the spec has it do so.
@@ -93,6 +95,18 @@ impl Memory {
     /// What status says about backups of the cluster, from the next pass on; `None` if no schedule names it.
     pub fn set_backup_health(&mut self, backups: Option<BackupHealth>) {
         self.backups = backups;
+    }
+
+    /// What is known about the DataStore of Kamaji, from the next pass on; `None` if none is asked for and none is left. Whether that is news.
+    pub fn set_data_store(&mut self, health: Option<DataStoreHealth>) -> bool {
+        let is_news = self.data_store != health;
+        self.data_store = health;
+        is_news
+    }
+
+    /// What was last set of the DataStore of Kamaji.
+    pub fn data_store(&self) -> Option<&DataStoreHealth> {
+        self.data_store.as_ref()
     }
 
     /// The EtcdBackups that read a snapshot of a member of the cluster, from the next pass on.

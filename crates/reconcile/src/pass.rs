@@ -20,7 +20,7 @@ use kube_core::Resource as _;
 use quorate_api::status::EtcdClusterStatus;
 use quorate_api::{EtcdCluster, Explanation, Reason};
 use quorate_manifests::trouble::with_trouble;
-use quorate_manifests::{BackupHealth, Defaults, Invalid, NameConflict, Situation, status};
+use quorate_manifests::{BackupHealth, DataStoreHealth, Defaults, Invalid, NameConflict, Situation, status};
 use quorate_model::mutants::{Rule, is_broken};
 use quorate_model::snapshot::FRESH;
 use quorate_model::{ClockDifference, ClusterRef, ClusterUid, Effect, Instant, Plan, Snapshot};
@@ -62,6 +62,8 @@ pub struct Planned {
     pub at: Instant,
     /// What is known about backups of the cluster, if a schedule names it.
     pub backups: Option<BackupHealth>,
+    /// What is known about its DataStore of Kamaji, if one is asked for or left.
+    pub data_store: Option<DataStoreHealth>,
     conflicts: Vec<NameConflict>,
     last_failure: Option<Explanation>,
     defaults: Arc<Defaults>,
@@ -287,8 +289,16 @@ impl Planned {
     }
 
     fn situation<'a>(&'a self, cluster: &'a EtcdCluster) -> Situation<'a> {
-        let Self { snapshot, plan, refused, at, backups, .. } = self;
-        Situation { cluster, snapshot, refused: refused.as_ref(), plan, backups: backups.as_ref(), now: *at }
+        let Self { snapshot, plan, refused, at, .. } = self;
+        Situation {
+            cluster,
+            snapshot,
+            refused: refused.as_ref(),
+            plan,
+            backups: self.backups.as_ref(),
+            data_store: self.data_store.as_ref(),
+            now: *at,
+        }
     }
 
     /// Whether a record is written although status reports that the API server did not store the last one.

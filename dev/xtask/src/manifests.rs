@@ -53,7 +53,7 @@ metadata:
 /// Values with which the chart is checked, besides its defaults.
 const VARIANTS: [&[&str]; 5] = [
     &["namespaces={one,two}", "metrics.auth=true"],
-    &["metrics.auth=true", "metrics.serviceMonitor.enabled=true"],
+    &["metrics.auth=true", "metrics.serviceMonitor.enabled=true", "kamaji.enabled=true"],
     &[
         "networkPolicy.enabled=true",
         "metrics.serviceMonitor.enabled=true",

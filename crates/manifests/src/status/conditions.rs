@@ -12,7 +12,7 @@ use quorate_model::{Instant, MemberName, Target, Waiting};
 
 use super::picture::Picture;
 use super::waiting::{explain, text};
-use super::{auth, backups, certificates, ready, time};
+use super::{auth, backups, certificates, data_store, ready, time};
 
 mod available;
 mod progressing;
@@ -102,6 +102,7 @@ fn find(type_: ConditionType, picture: &Picture<'_>) -> Option<Finding> {
         ConditionType::UpToDate => up_to_date(picture),
         ConditionType::TlsReady => certificates::ready(picture),
         ConditionType::AuthReady => return auth::find(picture),
+        ConditionType::DataStoreReady => return data_store::find(picture),
         ConditionType::SplitBrain => split_brain(picture),
         ConditionType::ExistingData => existing_data(picture),
         ConditionType::SingleMemberRecoveryActive => recovery_active(picture),

@@ -144,7 +144,8 @@ fn of_condition(type_: ConditionType, before: Option<&Condition>, after: &Condit
         ConditionType::AuthReady if news && is(after, Reason::NotOurs) => true,
         ConditionType::AuthReady if turned && (holds || !first) => false,
         ConditionType::AuthReady if news && is(after, Reason::AuthStaysOn) => true,
-        ConditionType::BackupHealthy if news && fails => true,
+        ConditionType::DataStoreReady | ConditionType::BackupHealthy if news && fails => true,
+        ConditionType::DataStoreReady if turned && holds => false,
         ConditionType::BackupHealthy if turned && holds && !first => false,
         // They sum up what the others report.
         ConditionType::Ready
@@ -157,6 +158,7 @@ fn of_condition(type_: ConditionType, before: Option<&Condition>, after: &Condit
         | ConditionType::UpToDate
         | ConditionType::TlsReady
         | ConditionType::AuthReady
+        | ConditionType::DataStoreReady
         | ConditionType::SplitBrain
         | ConditionType::ExistingData
         | ConditionType::SingleMemberRecoveryActive

@@ -8,6 +8,7 @@ use quorate_model::snapshot::Pod;
 use quorate_model::{Effect, Instant, KubeEffect, MemberName, Plan, Record, Snapshot, Span, Target, Waiting};
 
 use super::backups::BackupHealth;
+use super::data_store::DataStoreHealth;
 use super::waiting::{explain, text};
 use crate::target::Invalid;
 
@@ -25,6 +26,8 @@ pub(super) struct Picture<'a> {
     pub(super) record: &'a Record,
     /// What is known about backups.
     pub(super) backups: Option<&'a BackupHealth>,
+    /// What is known about its DataStore of Kamaji.
+    pub(super) data_store: Option<&'a DataStoreHealth>,
     pub(super) now: Instant,
     /// Voters that are not healthy, and why.
     pub(super) sick: Vec<(MemberName, String)>,
@@ -39,7 +42,8 @@ impl<'a> Picture<'a> {
         now: Instant,
     ) -> Self {
         let record = &plan.record;
-        let mut picture = Self { before, seen, refused, plan, record, backups: None, now, sick: Vec::new() };
+        let (backups, data_store, sick) = (None, None, Vec::new());
+        let mut picture = Self { before, seen, refused, plan, record, backups, data_store, now, sick };
         if !picture.is_stopped_on_purpose() {
             let voters = picture.record.voters();
             picture.sick =
@@ -48,12 +52,8 @@ impl<'a> Picture<'a> {
         picture
     }
 
-    pub(super) fn with_backups(self, backups: Option<&'a BackupHealth>) -> Self {
-        Self { backups, ..self }
-    }
-
     pub(super) fn phase(&self) -> Phase {
-        if self.seen.deleting {
+        if self.is_deleted() {
             return Phase::Deleting;
         }
         if self.is_blocked() {
@@ -119,6 +119,11 @@ impl<'a> Picture<'a> {
             }
             (found, has) => found.or(has).unwrap_or_else(otherwise),
         })
+    }
+
+    /// Its deletion is ordered.
+    pub(super) fn is_deleted(&self) -> bool {
+        self.seen.deleting || self.seen.data_store.is_some()
     }
 
     /// It is being deleted, and its members do not serve on until a backup is complete.

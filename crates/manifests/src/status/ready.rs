@@ -24,7 +24,7 @@ pub(super) fn find(picture: &Picture<'_>, details: &Details) -> Finding {
     let of = |type_| &details[&type_];
     let (available, degraded) = (of(ConditionType::Available), of(ConditionType::Degraded));
     let (up_to_date, progressing) = (of(ConditionType::UpToDate), of(ConditionType::Progressing));
-    if picture.seen.deleting {
+    if picture.is_deleted() {
         return Finding::because(progressing.why.clone());
     }
     // That clients are not served comes before what a person has to decide: `Stalled` has that.
@@ -81,7 +81,7 @@ pub(super) fn stalled(picture: &Picture<'_>) -> Finding {
 /// What a person has to decide or to correct, if anything. A refused spec hinders no deletion.
 fn needs_person(picture: &Picture<'_>) -> Option<Explanation> {
     let waiting = picture.waits(|waiting| stalls(waiting).then(|| explain(waiting)));
-    let refused = picture.refused.filter(|_| !picture.seen.deleting);
+    let refused = picture.refused.filter(|_| !picture.is_deleted());
     waiting.or_else(|| refused.map(|invalid| Explanation::new(Reason::SpecInvalid, invalid.to_string())))
 }
 

@@ -302,6 +302,13 @@ fn row(waiting: &Waiting) -> Row {
             ),
         )
         .stopping(Stops::Nothing),
+        Waiting::DataStoreInUse(why) => waits(
+            Reason::DataStoreInUse,
+            format!(
+                "this EtcdCluster is deleted once its DataStore of Kamaji is gone, and no member is stopped before that: {why}"
+            ),
+        )
+        .stopping(Stops::Nothing),
         Waiting::NoFinalBackup(why) => waits(
             Reason::FinalBackupMissing,
             format!(

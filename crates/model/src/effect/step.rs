@@ -282,6 +282,20 @@ steps! {
         /// Delete its role.
         F9,
     }
+    "publish", None => {
+        /// An EtcdCluster gets the finalizer for its DataStore of Kamaji.
+        O1,
+        /// Write the credential that Kamaji has.
+        O2,
+        /// Create the DataStore, or bring it up to date.
+        O3,
+        /// Delete a DataStore that no tenant uses.
+        O4,
+        /// Delete the credential.
+        O5,
+        /// Take the finalizer off.
+        O6,
+    }
 }
 
 /// The deadline for a learner to run before it is rolled back (G5).

@@ -193,6 +193,8 @@ pub enum Waiting {
     UpgradeBackupFailed(String),
     /// A backup comes before the end of the cluster, and is not complete; what it does.
     FinalBackup(String),
+    /// The cluster is to be deleted, and Kamaji may have tenants in it; what is known of them.
+    DataStoreInUse(String),
     /// The cluster ends without the backup that was to come before; why.
     NoFinalBackup(String),
     /// A change of the spec is not committed yet.

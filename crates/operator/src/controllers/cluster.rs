@@ -9,6 +9,7 @@ mod latest;
 mod metrics;
 mod observe;
 mod pass;
+mod publish;
 mod report;
 mod site;
 mod waves;

@@ -76,7 +76,9 @@ impl OwnNamespace {
                 self.let_go(keys::BACKUP_FINALIZER, backup),
                 self.let_go(keys::USER_FINALIZER, user)
             );
-            let replies = [clusters, backups, users];
+            // Of the same objects, so after the first.
+            let published = self.let_go(keys::DATA_STORE_FINALIZER, data_store).await;
+            let replies = [clusters, backups, users, published];
             let errors: Vec<WriteError> = replies.into_iter().filter_map(Result::err).collect();
             let Some(error) = errors.first() else { return };
             if errors.iter().all(is_final) || !self.has_time() {
@@ -151,6 +153,12 @@ fn cluster(cluster: &EtcdCluster) -> Option<String> {
     let deletion = cluster.spec.deletion.as_ref()?;
     deletion.final_backup.as_ref()?;
     Some("without the backup that spec.deletion.finalBackup asks for".to_owned())
+}
+
+/// What an EtcdCluster leaves that is in no namespace.
+fn data_store(cluster: &EtcdCluster) -> Option<String> {
+    let name = cluster.metadata.annotations.as_ref()?.get(keys::KAMAJI_DATA_STORE)?;
+    Some(format!("DataStore {name} of Kamaji stays, and leads to nothing"))
 }
 
 /// What an EtcdBackup leaves.

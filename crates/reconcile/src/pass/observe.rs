@@ -413,6 +413,9 @@ impl Observing {
                 snapshot.running_backups.clone_from(&memory.running_backups);
                 snapshot.users_to_come.clone_from(&memory.users_to_come);
                 snapshot.etcd.auth = memory.auth_of(snapshot.record.cluster_id);
+                if let (Some(why), Some(health)) = (snapshot.data_store.as_mut(), &memory.data_store) {
+                    health.why.message().clone_into(why);
+                }
                 let given = snapshot.certificates.as_mut().and_then(|own| own.given.as_mut());
                 if let (Some(given), Some(says)) = (given, &memory.issuer_says) {
                     given.see_issuer(says);
@@ -466,6 +469,7 @@ impl Observing {
             at: now,
             conflicts,
             backups: memory.backups.clone(),
+            data_store: memory.data_store.clone(),
             last_failure: memory.failure.clone(),
             defaults: self.defaults.clone(),
             compares: memory.comparing.goes_on(),

@@ -15,6 +15,9 @@ pub(super) fn find(picture: &Picture<'_>) -> Finding {
         }
         return Finding::yes(Reason::Deleting, or(picture.next_step(), "the cluster is being deleted"));
     }
+    if let Some(waits) = picture.waits(data_store) {
+        return Finding { holds: Some(true), why: waits };
+    }
     if let Some(halt) = picture.waits(|waiting| halted(waiting, picture)) {
         return halt;
     }
@@ -117,6 +120,11 @@ fn or(text: String, otherwise: &str) -> String {
 /// The backup before the end of the cluster: what it waits for, or why it is missing.
 fn final_backup(waiting: &Waiting) -> Option<Explanation> {
     matches!(waiting, Waiting::FinalBackup(_) | Waiting::NoFinalBackup(_)).then(|| explain(waiting))
+}
+
+/// The DataStore that the deletion waits for.
+fn data_store(waiting: &Waiting) -> Option<Explanation> {
+    matches!(waiting, Waiting::DataStoreInUse(_)).then(|| explain(waiting))
 }
 
 /// The first text, and the second where it says more.

@@ -20,6 +20,7 @@ use crate::controllers::cluster::observe::{
     ConnectError, MemberClients, client_tls, connect, entry, free_space, keys_hash, member_list, prove,
     shown, status,
 };
+use crate::controllers::cluster::publish::{self, Publication};
 use crate::controllers::cluster::report;
 use crate::controllers::cluster::{auth, backup, execute, latest, site};
 use crate::controllers::refusal::Words;
@@ -43,6 +44,7 @@ pub(crate) struct Worker {
     /// About Jobs that look for a backup.
     words: Words,
     issuance: Issuance,
+    publication: Publication,
 }
 
 impl Passes for Worker {
@@ -58,6 +60,7 @@ impl Passes for Worker {
         self.memory.set_backup_health(backup::health(&shared, &self.cluster, clock.now()));
         self.memory.set_running_backups(backup::running(&shared, &self.cluster, clock.now()));
         self.memory.set_users_to_come(auth::users_to_come(&shared, &self.cluster));
+        publish::begin(&shared, &self.cluster, &mut self.memory);
         let mut pass = Pass::new(self.cluster.clone(), shared.defaults.clone(), &self.memory, clock.now());
         pass.see_clocks(&mut self.memory, shared.runtime.api_clock.difference());
         let mut under_way = FuturesUnordered::new();
@@ -86,9 +89,10 @@ impl Passes for Worker {
         let ended = self.ended(&pass);
         let latest = latest::go_on(&shared, &pass, &mut self.words).await;
         let issued = self.issuance.keep(&shared, &pass, &mut self.memory).await;
+        let published = self.publication.keep(&shared, &pass, &mut self.memory).await;
         match ended {
             Passed::Ended(ended) => {
-                Passed::Ended([latest, issued].into_iter().flatten().fold(ended, Outcome::min))
+                Passed::Ended([latest, issued, published].into_iter().flatten().fold(ended, Outcome::min))
             }
             Passed::Gone => ended,
         }
@@ -107,6 +111,7 @@ impl Worker {
             done: Vec::new(),
             words: Words::default(),
             issuance: Issuance::default(),
+            publication: Publication::default(),
         }
     }
 

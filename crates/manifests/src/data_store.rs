@@ -1,0 +1,253 @@
+//! The DataStore by which Kamaji keeps the control planes of its tenants in a cluster, and the credential that Kamaji has for that. The kind is
+//! Kamaji's own, and cluster-scoped: no owner reference can lead from it to an EtcdCluster, so it has labels, and the EtcdCluster a finalizer.
+//! [`report`]: what the condition says of it.
+
+pub mod report;
+
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::jiff::Timestamp;
+use quorate_api::{EtcdCluster, duration, keys};
+use quorate_model::{Ca, ClusterRef, ClusterUid, Instant, Span};
+use serde_json::{Value, json};
+
+use crate::certificate::{self, CA, CERT, Certificate, KEY, Order, ROOT_USER, order, read};
+use crate::labels::is_owned_by;
+use crate::request::Act;
+use crate::user::{Own, Presence, Signer};
+use crate::{diff, labels, service};
+
+/// The group of Kamaji's kinds.
+pub const GROUP: &str = "kamaji.clastix.io";
+/// Their version.
+pub const VERSION: &str = "v1alpha1";
+/// The kind.
+pub const KIND: &str = "DataStore";
+/// Its plural.
+pub const PLURAL: &str = "datastores";
+/// Who writes DataStores, as the API server records it.
+pub const FIELD_MANAGER: &str = "quorate-kamaji";
+
+/// The type of the Secret of the credential.
+const SECRET_TYPE: &str = "kubernetes.io/tls";
+
+/// The life of the credential. It is renewed at two thirds of it.
+const LIFE: &str = "90d";
+
+/// The longest name of an object without a namespace.
+const LONGEST_NAME: usize = 253;
+
+/// The name of the DataStore that is asked for. None for an EtcdCluster that is to be deleted.
+pub fn wanted(cluster: &EtcdCluster) -> Option<&str> {
+    let meta = &cluster.metadata;
+    let name = meta.annotations.as_ref()?.get(keys::KAMAJI_DATA_STORE)?;
+    Some(name.as_str()).filter(|_| meta.deletion_timestamp.is_none())
+}
+
+/// Whether anything has to be looked at: a DataStore is asked for, or one may be left.
+pub fn concerns(cluster: &EtcdCluster) -> bool {
+    wanted(cluster).is_some() || may_exist(cluster)
+}
+
+/// Whether a DataStore may exist: the finalizer comes before it and goes after it.
+pub fn may_exist(cluster: &EtcdCluster) -> bool {
+    cluster.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == keys::DATA_STORE_FINALIZER)
+}
+
+/// Whether the EtcdCluster is being deleted, and its members may be stopped for that. The one gate: while a DataStore may exist, its members serve
+/// the tenants of Kamaji, and nothing of the deletion begins.
+pub fn ends(cluster: &EtcdCluster) -> bool {
+    cluster.metadata.deletion_timestamp.is_some() && !may_exist(cluster)
+}
+
+/// Since when it ends: since it was deleted, or since its DataStore was gone.
+pub(crate) fn ends_since(cluster: &EtcdCluster) -> Option<Timestamp> {
+    let deleted = cluster.metadata.deletion_timestamp.as_ref().filter(|_| ends(cluster))?.0;
+    let gone = cluster.metadata.annotations.as_ref().and_then(|all| all.get(keys::DATA_STORE_GONE));
+    let gone: Option<Timestamp> = gone.and_then(|at| at.parse().ok());
+    Some(gone.map_or(deleted, |gone| deleted.max(gone)))
+}
+
+/// Whether an object without a namespace can have this name.
+pub fn is_name(name: &str) -> bool {
+    let is_part = |part: &str| {
+        let ends = part.starts_with('-') || part.ends_with('-');
+        let is_allowed = |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || char == '-';
+        !part.is_empty() && !ends && part.chars().all(is_allowed)
+    };
+    name.len() <= LONGEST_NAME && name.split('.').all(is_part)
+}
+
+/// Whether a DataStore leads to this EtcdCluster, whatever labels it has: by its endpoint, or by Secrets of the cluster.
+pub fn leads_to(at: &ClusterRef, found: &Value) -> bool {
+    let host = format!("{}.{}.svc", service::client_name(at), at.namespace);
+    let is_here = |endpoint: &Value| {
+        let rest = endpoint.as_str().and_then(|endpoint| endpoint.strip_prefix(&*host));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '.']))
+    };
+    let endpoints = found["spec"]["endpoints"].as_array().into_iter().flatten();
+    let own = [Certificate::Authority(Ca::Clients).secret_name(at), secret_name(at)];
+    let refers = |outer: &str, inner: &str| {
+        let secret = &found["spec"]["tlsConfig"][outer][inner]["secretReference"];
+        secret["namespace"].as_str() == Some(&*at.namespace)
+            && own.iter().any(|name| secret["name"].as_str() == Some(name))
+    };
+    let parts = ["certificateAuthority", "clientCertificate"];
+    let refers = || parts.iter().any(|outer| refers(outer, "certificate") || refers(outer, "privateKey"));
+    endpoints.into_iter().any(is_here) || refers()
+}
+
+/// Whether a DataStore is that of this EtcdCluster, and not of an earlier one of its name, or of a person.
+pub fn is_own(cluster: &EtcdCluster, found: &Value) -> bool {
+    let uid = cluster.metadata.uid.as_deref().filter(|uid| !uid.is_empty());
+    uid.is_some() && found["metadata"]["labels"][keys::CLUSTER_UID].as_str() == uid
+}
+
+/// The tenants that use a DataStore, as Kamaji has them.
+pub fn tenants(found: &Value) -> Vec<String> {
+    let used_by = found["status"]["usedBy"].as_array().into_iter().flatten();
+    used_by.map(|tenant| tenant.as_str().map_or_else(|| tenant.to_string(), str::to_owned)).collect()
+}
+
+/// What brings the DataStore of this name to its desired form; `None` if it has it.
+pub fn act(cluster: &EtcdCluster, at: &ClusterRef, name: &str, found: Option<&Value>) -> Option<Act> {
+    let desired = desired(cluster, at, name);
+    let Some(found) = found else { return Some(Act::Create(desired)) };
+    let kept = json!({ "metadata": { "labels": desired["metadata"]["labels"] }, "spec": desired["spec"] });
+    let more = superfluous(found);
+    if diff::matches(found, &kept) && more.is_none() {
+        return None;
+    }
+    let mut spec = desired["spec"].clone();
+    remove(&mut spec, &more.unwrap_or_default());
+    let metadata = json!({
+        "uid": found["metadata"]["uid"], "resourceVersion": found["metadata"]["resourceVersion"],
+        "labels": desired["metadata"]["labels"],
+    });
+    Some(Act::Patch(json!({ "metadata": metadata, "spec": spec })))
+}
+
+/// Has a patch remove the fields that are null here.
+fn remove(patch: &mut Value, gone: &Value) {
+    for (field, gone) in gone.as_object().into_iter().flatten() {
+        if gone.is_object() {
+            remove(&mut patch[field], gone);
+        } else {
+            patch[field] = Value::Null;
+        }
+    }
+}
+
+/// What would be used beside, or instead of, what is desired: a password, and certificates in the object itself.
+fn superfluous(found: &Value) -> Option<Value> {
+    let spec = &found["spec"];
+    let mut more = json!({});
+    if !spec["basicAuth"].is_null() {
+        more["basicAuth"] = Value::Null;
+    }
+    for outer in ["certificateAuthority", "clientCertificate"] {
+        for inner in ["certificate", "privateKey"] {
+            if !spec["tlsConfig"][outer][inner]["content"].is_null() {
+                more["tlsConfig"][outer][inner]["content"] = Value::Null;
+            }
+        }
+    }
+    Some(more).filter(|more| more.as_object().is_some_and(|more| !more.is_empty()))
+}
+
+fn desired(cluster: &EtcdCluster, at: &ClusterRef, name: &str) -> Value {
+    let part = |secret: &str, entry: &str| json!({ "secretReference": { "name": secret, "namespace": at.namespace, "keyPath": entry } });
+    let pair = |secret: &str| json!({ "certificate": part(secret, CERT), "privateKey": part(secret, KEY) });
+    json!({
+        "apiVersion": format!("{GROUP}/{VERSION}"),
+        "kind": KIND,
+        "metadata": {
+            "name": name,
+            "labels": {
+                keys::MANAGED_BY: keys::MANAGED_BY_VALUE,
+                keys::CLUSTER: at.name,
+                keys::CLUSTER_NAMESPACE: at.namespace,
+                keys::CLUSTER_UID: cluster.metadata.uid,
+            },
+        },
+        "spec": {
+            "driver": "etcd",
+            // One, behind which are the members that serve: it stays the same when members come and go.
+            "endpoints": [format!("{}.{}.svc:{}", service::client_name(at), at.namespace, service::CLIENT_PORT)],
+            "tlsConfig": {
+                "certificateAuthority": pair(&Certificate::Authority(Ca::Clients).secret_name(at)),
+                "clientCertificate": pair(&secret_name(at)),
+            },
+        },
+    })
+}
+
+/// The name of the Secret of the credential that Kamaji has: of the user root, and apart from that of the operator.
+pub fn secret_name(at: &ClusterRef) -> String {
+    format!("{}-root-client-tls", at.name)
+}
+
+/// The Secret of the name that the credential needs.
+pub fn presence<'a>(
+    cluster: &EtcdCluster,
+    at: &ClusterRef,
+    found: Option<&'a Secret>,
+    signer: Option<&Signer>,
+) -> Presence<'a> {
+    let Some(secret) = found else { return Presence::Absent };
+    let uid = ClusterUid::new(cluster.metadata.uid.clone().unwrap_or_default());
+    if !is_owned_by(&secret.metadata, &uid) {
+        return Presence::Foreign;
+    }
+    Presence::Own(Own {
+        secret,
+        leaf: Box::new(read::leaf_of_user(secret, ROOT_USER)),
+        matches: diff::matches(secret, &desired_secret(cluster, at, signer)),
+        must_be_made_again: secret.immutable == Some(true) || secret.type_.as_deref() != Some(SECRET_TYPE),
+        is_going: secret.metadata.deletion_timestamp.is_some(),
+    })
+}
+
+/// The order of a certificate for Kamaji, and of all else in its Secret.
+pub fn sign(
+    cluster: &EtcdCluster,
+    at: &ClusterRef,
+    signer: &Signer,
+    own: Option<&Own<'_>>,
+    now: Instant,
+) -> Order {
+    let act = write(cluster, at, signer, own);
+    let whose = (ROOT_USER.to_owned(), cluster.metadata.uid.clone().unwrap_or_default());
+    let life = Span::seconds(duration::seconds(LIFE).unwrap_or(90 * 86_400));
+    order::of_user(whose, (at, secret_name(at)), act, (signer.pair.clone(), &signer.authority), life, now)
+}
+
+/// What brings all but the certificate to its desired form.
+pub fn write(cluster: &EtcdCluster, at: &ClusterRef, signer: &Signer, own: Option<&Own<'_>>) -> Act {
+    let desired = desired_secret(cluster, at, Some(signer));
+    let Some(own) = own else { return Act::Create(desired) };
+    let meta = &own.secret.metadata;
+    Act::Patch(json!({
+        "metadata": {
+            "uid": meta.uid,
+            "resourceVersion": meta.resource_version,
+            "labels": desired["metadata"]["labels"],
+        },
+        "data": desired["data"],
+    }))
+}
+
+/// All but the certificate and its key; without what clients trust where that is not known.
+fn desired_secret(cluster: &EtcdCluster, at: &ClusterRef, signer: Option<&Signer>) -> Value {
+    let mut metadata = labels::owned(cluster, at, secret_name(at));
+    metadata.labels.get_or_insert_default().extend(labels::not_backed_up());
+    let mut secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": SECRET_TYPE, "data": {} });
+    if let Some(signer) = signer {
+        secret["data"][CA] = json!(k8s_openapi::ByteString(signer.ca.clone()));
+    }
+    secret
+}
+
+/// Whether the key in the Secret is that of the certificate beside it, by who can tell.
+pub fn key_fits(found: Option<&Secret>, is_pair: impl Fn(&[u8], &[u8]) -> bool) -> bool {
+    found.and_then(certificate::kept_in).is_some_and(|kept| is_pair(kept.cert, kept.key))
+}

@@ -1,0 +1,244 @@
+//! What the condition says, and what a person can do.
+
+use quorate_api::{EtcdCluster, Explanation, Reason};
+use quorate_model::{ClockDifference, ClusterRef};
+use serde_json::Value;
+
+use super::{secret_name, tenants};
+use crate::observe::cluster_ref;
+use crate::status::DataStoreHealth;
+use crate::user::NoSigner;
+
+/// How many tenants a message names.
+const NAMED: usize = 8;
+
+/// The line that makes etcd compact.
+const COMPACTION: &str = "spec: {etcd: {autoCompactionMode: periodic, autoCompactionRetention: 5m}}";
+
+/// etcd's auth is off, and the spec does not want it.
+pub fn auth_off() -> DataStoreHealth {
+    no(
+        Reason::AuthOff,
+        "no DataStore is made, because etcd's auth is off: every tenant of Kamaji would read and write the data of all others. Kamaji does \
+         not enable it. Set spec.auth.enabled to true. That needs TLS",
+    )
+}
+
+/// etcd does not compact by itself.
+pub fn compaction_off() -> DataStoreHealth {
+    no(
+        Reason::CompactionOff,
+        format!(
+            "no DataStore is made, because etcd does not compact its history by itself, and neither do the API servers that Kamaji starts: \
+             the database would fill up. Add to the EtcdCluster: {COMPACTION}"
+        ),
+    )
+}
+
+/// The authority of clients signs for peers, too.
+pub fn one_authority(at: &ClusterRef) -> DataStoreHealth {
+    no(
+        Reason::OneAuthority,
+        format!(
+            "no DataStore is made, because the authority of clients signs for peers, too: Kamaji gets its key, and whoever has that could \
+             join as a member. Give peers one of their own, with two rollouts: kubectl annotate --overwrite etcd {} -n {} \
+             operator.etcd.io/rotate-ca=peers",
+            at.name, at.namespace
+        ),
+    )
+}
+
+/// The cluster serves no tenants yet; why.
+pub fn not_serving(why: &str) -> DataStoreHealth {
+    no(Reason::NotServing, format!("no DataStore is made yet: {why}"))
+}
+
+/// It is there, and as it should be.
+pub fn published(store: &Value) -> DataStoreHealth {
+    let says = match &store["status"]["ready"] {
+        Value::Bool(true) => "Kamaji reports it ready",
+        Value::Bool(false) => "Kamaji reports it not ready: kubectl describe datastore says why",
+        _ => "Kamaji has reported nothing of it yet: does it run?",
+    };
+    let text = format!(
+        "DataStore {} is written: tenants of Kamaji may be kept in this cluster. {says}. {}",
+        name(store),
+        used_by(store)
+    );
+    DataStoreHealth { ready: Some(true), why: Explanation::new(Reason::Published, text) }
+}
+
+/// It is not asked for any more, and tenants use it.
+pub fn in_use(cluster: &EtcdCluster, store: &Value) -> DataStoreHealth {
+    let name = name(store);
+    let why = if cluster.metadata.deletion_timestamp.is_some() {
+        "The members serve on"
+    } else {
+        "It stays, and no other one is made. To keep it, set the annotation operator.etcd.io/kamaji-datastore to its name again"
+    };
+    no(
+        Reason::DataStoreInUse,
+        format!(
+            "DataStore {name} is deleted once no tenant uses it. {}. Delete these TenantControlPlanes, or migrate them to another DataStore \
+             (spec.dataStore). {why}",
+            used_by(store)
+        ),
+    )
+}
+
+/// It leads to the cluster, tenants use it, and it lacks the label.
+pub fn in_use_unlabelled(store: &Value) -> DataStoreHealth {
+    no(
+        Reason::DataStoreInUse,
+        format!(
+            "DataStore {} leads to this EtcdCluster and lacks the label operator.etcd.io/cluster-uid with its uid, so it is not deleted here. {}. \
+             Delete these TenantControlPlanes, or migrate them to another DataStore (spec.dataStore)",
+            name(store),
+            used_by(store)
+        ),
+    )
+}
+
+/// It is being deleted.
+pub fn terminating(store: &Value, is_wanted: bool) -> DataStoreHealth {
+    let after = if is_wanted { ". It is made again once it is gone" } else { "" };
+    no(
+        Reason::DataStoreTerminating,
+        format!(
+            "DataStore {} is being deleted, and waits for its finalizers: Kamaji takes its own off once no tenant uses it, so it has to run. \
+             {}{after}",
+            name(store),
+            used_by(store)
+        ),
+    )
+}
+
+/// The kind does not exist.
+pub fn no_kind() -> DataStoreHealth {
+    no(
+        Reason::CrdMissing,
+        "this Kubernetes has no kind DataStore of kamaji.clastix.io/v1alpha1. Install Kamaji, or take the annotation \
+         operator.etcd.io/kamaji-datastore off",
+    )
+}
+
+/// They may not be read.
+pub fn no_rights(cluster: &EtcdCluster, wanted: Option<&str>, why: &str) -> DataStoreHealth {
+    let consequence = match (wanted, cluster.metadata.deletion_timestamp.is_some()) {
+        (Some(_), _) => "",
+        (None, true) => {
+            ". Whether tenants use a DataStore of this cluster is not known, so its deletion waits. Where none does, and none is left: take the \
+             finalizer operator.etcd.io/kamaji-datastore-cleanup off the EtcdCluster"
+        }
+        (None, false) => ". The DataStore that was asked for before stays",
+    };
+    no(
+        Reason::NoRights,
+        format!(
+            "the operator may not read or write DataStores of Kamaji: {why}. Give it the rights: kamaji.enabled of the chart, which needs an \
+             operator for all namespaces{consequence}"
+        ),
+    )
+}
+
+/// They could not be read.
+pub fn unknown(why: &str) -> DataStoreHealth {
+    let text = format!("the DataStores of Kamaji cannot be read: {why}. It is tried again");
+    DataStoreHealth { ready: None, why: Explanation::new(Reason::ApiUnavailable, text) }
+}
+
+/// No object can have this name.
+pub fn no_name(name: &str) -> DataStoreHealth {
+    let given: String = name.chars().take(64).collect();
+    no(
+        Reason::SpecInvalid,
+        format!(
+            "the annotation operator.etcd.io/kamaji-datastore has {given:?}, and that is no name: small letters, digits, - and . only, at most 253"
+        ),
+    )
+}
+
+/// Something else has the name.
+pub fn name_taken(name: &str) -> DataStoreHealth {
+    no(
+        Reason::NameTaken,
+        format!(
+            "DataStore {name} exists and is not of this EtcdCluster: it lacks the label operator.etcd.io/cluster-uid with its uid. It is left \
+             alone. Give another name in the annotation operator.etcd.io/kamaji-datastore, or delete that one where no tenant uses it"
+        ),
+    )
+}
+
+/// Something else has the name of the credential.
+pub fn secret_taken(cluster: &EtcdCluster) -> DataStoreHealth {
+    no(
+        Reason::NameTaken,
+        format!("{} exists and is not owned by this EtcdCluster. Delete or rename it", secret(cluster)),
+    )
+}
+
+/// The credential is being deleted.
+pub fn secret_going(cluster: &EtcdCluster) -> DataStoreHealth {
+    no(
+        Reason::CertificatesMissing,
+        format!("{} is being deleted. It is made again once it is gone", secret(cluster)),
+    )
+}
+
+/// Nothing signs the credential.
+pub fn no_signer(why: &NoSigner) -> DataStoreHealth {
+    match why {
+        NoSigner::NotYet(what) => {
+            no(Reason::CertificatesMissing, format!("the credential of Kamaji is not signed yet: {what}"))
+        }
+        NoSigner::Lost(what) => no(
+            Reason::AuthorityLost,
+            format!("the credential of Kamaji cannot be signed: {what}. TLSReady has more"),
+        ),
+        NoSigner::Elsewhere => no(
+            Reason::NoAuthorityKey,
+            "no DataStore is made, because the key of the authority of clients is not in this cluster, and Kamaji signs a certificate for each \
+             tenant with it. That takes an authority of the operator: spec.tls.provider auto",
+        ),
+    }
+}
+
+/// R23.
+pub fn clock_differs(differs: ClockDifference) -> DataStoreHealth {
+    no(
+        Reason::ClockDiffers,
+        format!(
+            "the operator's clock is {differs}, so the credential of Kamaji is not signed. Set that clock, or those of the API servers"
+        ),
+    )
+}
+
+/// A write was refused; of which object, and why.
+pub fn refused(object: &str, why: &str) -> DataStoreHealth {
+    no(Reason::WriteRefused, format!("{object} cannot be written: {why}"))
+}
+
+fn no(reason: Reason, text: impl Into<String>) -> DataStoreHealth {
+    DataStoreHealth { ready: Some(false), why: Explanation::new(reason, text) }
+}
+
+fn name(store: &Value) -> &str {
+    store["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+fn secret(cluster: &EtcdCluster) -> String {
+    let at = cluster_ref(cluster);
+    format!("Secret {}/{}", at.namespace, secret_name(&at))
+}
+
+fn used_by(store: &Value) -> String {
+    let tenants = tenants(store);
+    let more = tenants.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let names = tenants.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match tenants.len() {
+        0 => "No tenant uses it".to_owned(),
+        1 => format!("Tenant {names} uses it"),
+        _ => format!("Tenants {names}{more} use it"),
+    }
+}

@@ -1,0 +1,352 @@
+//! The DataStore of Kamaji, for a cluster whose annotation asks for one: kept as it should be, and deleted once no tenant uses it any more. What is
+//! next is decided by [`quorate_orders::data_store`].
+//!
+//! Its kind is not watched: Kamaji need not be installed. So it is read at the passes of such a cluster, and of no other one.
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use quorate_api::{EtcdCluster, Explanation, keys};
+use quorate_manifests::user::{NoSigner, Own, Presence, Signer, signer};
+use quorate_manifests::{Act as Writing, DataStoreHealth, Write, data_store as objects};
+use quorate_model::auth::AuthStage;
+use quorate_model::{ClusterRef, Instant, Span, Step};
+use quorate_orders::data_store::{self as orders, Act, Seen, Stores, decide};
+use quorate_reconcile::{Memory, Pass, Planned, Retry, WriteError};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::Shared;
+use crate::controllers::tls;
+use crate::runtime::lease::WRITE_DEADLINE;
+use crate::runtime::pace::Outcome;
+use crate::runtime::watch::chain;
+use crate::runtime::write::{Writer, reply, write_at};
+
+/// How long what was read holds where nothing is to be done.
+const HOLDS: Span = Span::seconds(60);
+
+/// The same where something is waited for: tenants, Kamaji, a person.
+const HOLDS_WAITING: Span = Span::seconds(10);
+
+/// What was seen last.
+#[derive(Debug, Default)]
+pub(super) struct Publication {
+    looked: Option<Looked>,
+}
+
+/// What was read, and of what.
+#[derive(Debug)]
+struct Looked {
+    until: Instant,
+    about: About,
+    stores: Stores,
+    /// The Secret of the credential, where it has no label of this cluster.
+    unlabelled: Option<Secret>,
+}
+
+/// What a look is about: the name that is asked for, whether a DataStore may exist, whether the cluster is to be deleted.
+type About = (Option<String>, bool, bool);
+
+/// Why an act was not done.
+enum Undone {
+    Write(&'static str, WriteError),
+    Keys(String),
+}
+
+/// Before the first look of this operator, status has what the last one found.
+pub(super) fn begin(shared: &Shared, at: &ClusterRef, memory: &mut Memory) {
+    let cached = shared.indexes.clusters.get(&at.into()).objects.remove(&at.name);
+    let Some(Ok(cluster)) = cached.as_ref().map(|cached| &cached.0) else { return };
+    if !objects::concerns(cluster) {
+        memory.set_data_store(None);
+    } else if memory.data_store().is_none() {
+        memory.set_data_store(orders::earlier(cluster));
+    }
+}
+
+impl Publication {
+    /// Keeps the DataStore of the cluster that the pass has seen; when to look again. `None` if it has none.
+    pub(super) async fn keep(
+        &mut self,
+        shared: &Shared,
+        pass: &Pass,
+        memory: &mut Memory,
+    ) -> Option<Outcome> {
+        let planned = pass.planned()?;
+        let cluster = planned.cluster.0.as_ref().ok()?;
+        let is_deleted = cluster.metadata.deletion_timestamp.is_some();
+        let is_paused = planned.snapshot.paused && !is_deleted;
+        if !objects::concerns(cluster) || is_paused || planned.snapshot.newer_status.is_some() {
+            self.looked = None;
+            return None;
+        }
+        let kinds = Kinds { shared, cluster, at: &planned.snapshot.cluster };
+        let looked = self.look(&kinds, planned).await;
+        let now = shared.runtime.clock.now();
+        let found = planned.view.secrets.get(&objects::secret_name(kinds.at)).map(AsRef::as_ref);
+        let found = found.or(looked.unlabelled.as_ref());
+        let signer = signs(planned, cluster);
+        let secret = objects::presence(cluster, kinds.at, found, signer.as_ref().ok());
+        let record = &planned.snapshot.record;
+        let decision = decide(&Seen {
+            cluster,
+            // It is recorded before it is enabled.
+            auth_is_on: record.auth == Some(AuthStage::On)
+                && planned.snapshot.etcd.auth.is_none_or(|seen| seen.enabled),
+            compacts: planned.snapshot.target().pod.compacts,
+            runs: !record.hibernating && planned.snapshot.desired.size > 0,
+            stores: &looked.stores,
+            secret: &secret,
+            key_fits: objects::key_fits(found, tls::is_pair),
+            signer: signer.as_ref(),
+            now,
+            clock_differs: shared.runtime.api_clock.difference(),
+        });
+        let own = if let Presence::Own(own) = &secret { Some(own) } else { None };
+        let mut health = decision.health;
+        let mut outcome = Outcome::Acted;
+        for act in &decision.acts {
+            let done = kinds.carry_out(act, own, signer.as_ref().ok(), now).await;
+            if let Err(undone) = done {
+                let (said, after) = kinds.undone(undone);
+                (health, outcome) = (said.or(health), after);
+                break;
+            }
+        }
+        let rests = decision.acts.is_empty();
+        let is_ready = health.as_ref().is_some_and(|health| health.ready == Some(true));
+        if !rests {
+            self.looked = None;
+        } else if !is_ready && let Some(looked) = &mut self.looked {
+            looked.until = looked.until.min(now + HOLDS_WAITING);
+        }
+        let is_news = health.is_some_and(|health| memory.set_data_store(Some(health)));
+        match (rests, is_ready) {
+            (false, _) => Some(outcome),
+            (true, _) if is_news => Some(Outcome::Waiting),
+            (true, true) => None,
+            (true, false) => Some(Outcome::Degraded),
+        }
+    }
+
+    /// What was read last, as long as that holds, or what is read now.
+    async fn look(&mut self, kinds: &Kinds<'_>, planned: &Planned) -> &Looked {
+        let now = kinds.shared.runtime.clock.now();
+        let cluster = kinds.cluster;
+        let wanted = objects::wanted(cluster);
+        let about: About = (
+            wanted.map(str::to_owned),
+            objects::may_exist(cluster),
+            cluster.metadata.deletion_timestamp.is_some(),
+        );
+        let holds = self.looked.take().filter(|looked| now < looked.until && looked.about == about);
+        let looked = if let Some(looked) = holds {
+            looked
+        } else {
+            let stores = kinds.stores(wanted).await;
+            let name = objects::secret_name(kinds.at);
+            let (stores, unlabelled) = if planned.view.secrets.contains_key(&name) {
+                (stores, None)
+            } else {
+                match kinds.secrets().read(&name).await {
+                    Ok(found) => (stores, found),
+                    Err(error) => (Stores::Unknown(format!("Secret {name}: {error}")), None),
+                }
+            };
+            Looked { until: now + HOLDS, about, stores, unlabelled }
+        };
+        self.looked.insert(looked)
+    }
+}
+
+/// What signs for clients of the cluster.
+fn signs(planned: &Planned, cluster: &EtcdCluster) -> Result<Signer, NoSigner> {
+    let secrets: Vec<&Secret> = planned.view.secrets.values().map(AsRef::as_ref).collect();
+    signer(cluster, &planned.snapshot.cluster, &secrets)
+}
+
+/// The objects that one cluster has to do with.
+struct Kinds<'a> {
+    shared: &'a Shared,
+    cluster: &'a EtcdCluster,
+    at: &'a ClusterRef,
+}
+
+impl Kinds<'_> {
+    async fn stores(&self, wanted: Option<&str>) -> Stores {
+        let api = self.api();
+        // All of them: also one whose labels were taken off may have tenants in this cluster.
+        let how = ListParams::default();
+        let read = async {
+            let all = reply(timeout(WRITE_DEADLINE, api.list(&how)).await)?.items;
+            let named = match wanted.filter(|name| objects::is_name(name)) {
+                Some(name) => reply(timeout(WRITE_DEADLINE, api.get_opt(name)).await)?,
+                None => None,
+            };
+            Ok((all, named))
+        };
+        match read.await {
+            Ok((all, named)) => {
+                let (own, others): (Vec<Value>, Vec<Value>) =
+                    all.iter().map(|one| json!(one)).partition(|one| objects::is_own(self.cluster, one));
+                let unlabelled = others.into_iter().filter(|one| objects::leads_to(self.at, one)).collect();
+                Stores::Seen { own, unlabelled, named: named.map(|one| json!(one)) }
+            }
+            Err(WriteError::Missing(why)) => self.without_kind(why).await,
+            Err(WriteError::Forbidden(why)) => Stores::Forbidden(why),
+            Err(error) => Stores::Unknown(error.to_string()),
+        }
+    }
+
+    /// A path that is not found may be that of a kind whose definition was replaced, or of another version. Only where the API server lists
+    /// no such group, among others, is there no DataStore.
+    async fn without_kind(&self, why: String) -> Stores {
+        let groups = reply(timeout(WRITE_DEADLINE, self.shared.runtime.client.list_api_groups()).await);
+        match groups {
+            Ok(groups) if groups.groups.iter().any(|group| group.name == objects::GROUP) => {
+                Stores::Unknown(format!(
+                    "there is a group {}, without DataStores of {}: {why}",
+                    objects::GROUP,
+                    objects::VERSION
+                ))
+            }
+            Ok(groups) if groups.groups.is_empty() => {
+                Stores::Unknown("the API server lists no groups at all".to_owned())
+            }
+            Ok(_) => Stores::NoKind,
+            Err(error) => Stores::Unknown(error.to_string()),
+        }
+    }
+
+    async fn carry_out(
+        &self,
+        act: &Act,
+        own: Option<&Own<'_>>,
+        signer: Option<&Signer>,
+        now: Instant,
+    ) -> Result<(), Undone> {
+        match act {
+            Act::AddFinalizer => self.finalizer(Step::O1, true, now).await,
+            Act::WriteSecret => match signer {
+                Some(signer) => self.write_secret(own, signer, now).await,
+                None => Ok(()),
+            },
+            Act::WriteStore(name, write) => {
+                self.write_store(name, write).await.map_err(|error| Undone::Write("DataStore", error))
+            }
+            Act::DeleteStore(store) => {
+                self.delete_store(store).await.map_err(|error| Undone::Write("DataStore", error))
+            }
+            Act::DeleteSecret => match own.filter(|own| !own.is_going) {
+                Some(own) => {
+                    let deleted = self.secrets().delete(Step::O5, own.secret).await;
+                    deleted.map_err(|error| Undone::Write("Secret", error))
+                }
+                None => Ok(()),
+            },
+            Act::RemoveFinalizer => self.finalizer(Step::O6, false, now).await,
+        }
+    }
+
+    /// O1, O6. With the time at which a deletion goes on.
+    async fn finalizer(&self, step: Step, with: bool, now: Instant) -> Result<(), Undone> {
+        let meta = &self.cluster.metadata;
+        let others = meta.finalizers.iter().flatten().filter(|name| *name != keys::DATA_STORE_FINALIZER);
+        let own = with.then(|| keys::DATA_STORE_FINALIZER.to_owned());
+        let all: Vec<String> = others.cloned().chain(own).collect();
+        let mut metadata = json!({ "finalizers": all });
+        if !with && meta.deletion_timestamp.is_some() {
+            let at = k8s_openapi::jiff::Timestamp::from_millisecond(now.0).unwrap_or_default();
+            metadata["annotations"][keys::DATA_STORE_GONE] = json!(at.to_string());
+        }
+        let clusters: Writer<'_, EtcdCluster> = Writer::new(&self.shared.runtime, &self.at.namespace);
+        let written = clusters.patch_metadata(step, self.cluster, metadata).await;
+        written.map(drop).map_err(|error| Undone::Write("EtcdCluster", error))
+    }
+
+    /// O2: with a new certificate where one is due, else without.
+    async fn write_secret(&self, own: Option<&Own<'_>>, signer: &Signer, now: Instant) -> Result<(), Undone> {
+        let fits = |own: &Own<'_>| objects::key_fits(Some(own.secret), tls::is_pair);
+        let is_due = own.is_none_or(|own| !fits(own) || own.leaf.is_due(&signer.authority, now));
+        let act = if is_due {
+            let order = objects::sign(self.cluster, self.at, signer, own, now);
+            let pair = tls::generate(&order.generate).map_err(|error| Undone::Keys(chain(&error)))?;
+            let Write { act, .. } = order.write(&pair);
+            act
+        } else {
+            objects::write(self.cluster, self.at, signer, own)
+        };
+        let written = match act {
+            Writing::Create(object) => {
+                let secret: Secret = serde_json::from_value(object)
+                    .map_err(|error| Undone::Keys(format!("no Secret comes of it: {error}")))?;
+                self.secrets().create(Step::O2, &secret).await
+            }
+            Writing::Patch(patch) => {
+                self.secrets().patch(Step::O2, &objects::secret_name(self.at), &patch).await
+            }
+            Writing::PatchStatus(_) | Writing::Delete { .. } | Writing::Evict { .. } => return Ok(()),
+        };
+        written.map(drop).map_err(|error| Undone::Write("Secret", error))
+    }
+
+    /// O3: created, so that one that somebody made meanwhile is not taken over; or changed, if it is as it was seen.
+    async fn write_store(&self, name: &str, write: &Writing) -> Result<(), WriteError> {
+        let (runtime, api) = (&self.shared.runtime, self.api());
+        let by = Some(objects::FIELD_MANAGER.to_owned());
+        match write {
+            Writing::Create(object) => {
+                let object: DynamicObject = serde_json::from_value(object.clone())
+                    .map_err(|error| WriteError::Invalid(error.to_string()))?;
+                let how = PostParams { field_manager: by, ..PostParams::default() };
+                write_at(runtime, Step::O3, api.create(&how, &object)).await.map(drop)
+            }
+            Writing::Patch(patch) => {
+                let how = PatchParams { field_manager: by, ..PatchParams::default() };
+                write_at(runtime, Step::O3, api.patch(name, &how, &Patch::Merge(patch))).await.map(drop)
+            }
+            Writing::PatchStatus(_) | Writing::Delete { .. } | Writing::Evict { .. } => Ok(()),
+        }
+    }
+
+    /// O4. Kamaji writes its status when a tenant comes, so one that came meanwhile refuses this.
+    #[expect(clippy::disallowed_methods, reason = "with uid and resourceVersion")]
+    async fn delete_store(&self, store: &Value) -> Result<(), WriteError> {
+        let text = |field: &str| store["metadata"][field].as_str().map(str::to_owned);
+        let preconditions = Preconditions { uid: text("uid"), resource_version: text("resourceVersion") };
+        let how = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+        let name = text("name").unwrap_or_default();
+        write_at(&self.shared.runtime, Step::O4, self.api().delete(&name, &how)).await.map(drop)
+    }
+
+    /// What the condition says of it, if it is to say anything, and when to look again.
+    fn undone(&self, undone: Undone) -> (Option<DataStoreHealth>, Outcome) {
+        match undone {
+            Undone::Write(kind, error) => {
+                let retry = error.retry();
+                if retry == Retry::Failed {
+                    tracing::warn!(cluster = %self.at, kind, %error, "the DataStore of Kamaji is not kept");
+                }
+                let is_refused = matches!(error, WriteError::Invalid(_) | WriteError::Forbidden(_));
+                (is_refused.then(|| objects::report::refused(kind, &error.to_string())), retry.into())
+            }
+            Undone::Keys(why) => {
+                let text = format!("the credential of Kamaji cannot be made: {why}");
+                let why = Explanation::new(quorate_api::Reason::AuthorityLost, text);
+                (Some(DataStoreHealth { ready: Some(false), why }), Outcome::Failed)
+            }
+        }
+    }
+
+    fn api(&self) -> Api<DynamicObject> {
+        let kind = GroupVersionKind::gvk(objects::GROUP, objects::VERSION, objects::KIND);
+        let resource = ApiResource::from_gvk_with_plural(&kind, objects::PLURAL);
+        Api::all_with(self.shared.runtime.client.clone(), &resource)
+    }
+
+    fn secrets(&self) -> Writer<'_, Secret> {
+        Writer::new(&self.shared.runtime, &self.at.namespace)
+    }
+}

@@ -1,0 +1,28 @@
+//! What is next for the DataStore of Kamaji: a pure function of the EtcdCluster, of the DataStores that Kubernetes has, and of the Secret with the
+//! credential.
+//!
+//! A finalizer comes before the DataStore and goes after it. So an EtcdCluster that is deleted is known to have one, or none, without asking: the
+//! [one gate](quorate_manifests::data_store::ends) of its deletion.
+
+mod decide;
+#[cfg(test)]
+mod tests;
+
+use quorate_api::{ConditionType, EtcdCluster, Explanation, Reason};
+use quorate_manifests::DataStoreHealth;
+
+pub use decide::{Act, Decision, Seen, Stores, decide};
+
+/// What status has of it: what holds until it is looked at again. A start of the operator is no news.
+pub fn earlier(cluster: &EtcdCluster) -> Option<DataStoreHealth> {
+    let conditions = &cluster.status.as_ref()?.conditions;
+    let found = conditions.iter().find(|one| one.type_ == ConditionType::DataStoreReady.as_str())?;
+    // One of a newer operator is found again, or not.
+    let reason = *Reason::ALL.iter().find(|reason| reason.as_str() == found.reason)?;
+    let ready = match found.status.as_str() {
+        "True" => Some(true),
+        "False" => Some(false),
+        _ => None,
+    };
+    Some(DataStoreHealth { ready, why: Explanation::new(reason, &*found.message) })
+}

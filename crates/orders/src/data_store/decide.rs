@@ -1,0 +1,237 @@
+//! What is done, in which order.
+
+use quorate_api::EtcdCluster;
+use quorate_manifests::data_store::{self as objects, report};
+use quorate_manifests::user::{NoSigner, Presence, Signer};
+use quorate_manifests::{Act as Writing, DataStoreHealth, observe};
+use quorate_model::{ClockDifference, Instant};
+use serde_json::Value;
+
+/// What is observed.
+pub struct Seen<'a> {
+    /// The EtcdCluster.
+    pub cluster: &'a EtcdCluster,
+    /// etcd's auth is on, and the operator's.
+    pub auth_is_on: bool,
+    /// etcd compacts its history by itself.
+    pub compacts: bool,
+    /// It has members that run, or are to run.
+    pub runs: bool,
+    /// The DataStores.
+    pub stores: &'a Stores,
+    /// The Secret with the credential.
+    pub secret: &'a Presence<'a>,
+    /// The key in it is that of the certificate beside it.
+    pub key_fits: bool,
+    /// What signs for clients now.
+    pub signer: Result<&'a Signer, &'a NoSigner>,
+    /// The time.
+    pub now: Instant,
+    /// R23: how far the operator's clock is from that of the API server.
+    pub clock_differs: Option<ClockDifference>,
+}
+
+/// The DataStores that Kubernetes has.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stores {
+    /// There is no such kind.
+    NoKind,
+    /// The operator may not read them. The words of the API server.
+    Forbidden(String),
+    /// They could not be read. Why.
+    Unknown(String),
+    /// They were read.
+    Seen {
+        /// Those with the labels of this EtcdCluster.
+        own: Vec<Value>,
+        /// Those without them that lead to it all the same.
+        unlabelled: Vec<Value>,
+        /// The one of the name that is asked for.
+        named: Option<Value>,
+    },
+}
+
+/// What is next.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// What the condition says; `None`: what it said before, because what is done now changes it.
+    pub health: Option<DataStoreHealth>,
+    /// What is done, in this order. The first that fails ends it.
+    pub acts: Vec<Act>,
+}
+
+/// An act.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Act {
+    /// O1: the EtcdCluster gets its finalizer.
+    AddFinalizer,
+    /// O2: the Secret gets a certificate and all else, or what is not as it should be in it.
+    WriteSecret,
+    /// O3: the DataStore of this name is created or put right.
+    WriteStore(String, Writing),
+    /// O4: this DataStore is deleted, if it is as it was seen.
+    DeleteStore(Value),
+    /// O5: the Secret is deleted.
+    DeleteSecret,
+    /// O6: the finalizer is taken off.
+    RemoveFinalizer,
+}
+
+/// What is next.
+pub fn decide(seen: &Seen<'_>) -> Decision {
+    let wanted = objects::wanted(seen.cluster);
+    let (own, unlabelled, named) = match seen.stores {
+        Stores::Seen { own, unlabelled, named } => (own, unlabelled, named.as_ref()),
+        Stores::Unknown(why) => return only(report::unknown(why)),
+        Stores::Forbidden(why) => return only(report::no_rights(seen.cluster, wanted, why)),
+        Stores::NoKind => {
+            // Without its kind there is no object either, so nothing holds up a deletion.
+            return if wanted.is_some() { only(report::no_kind()) } else { leave(seen) };
+        }
+    };
+    let name = |store: &Value| store["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let others: Vec<&Value> = own.iter().filter(|store| Some(&*name(store)) != wanted).collect();
+    if !others.is_empty() {
+        return give_up(seen, &others);
+    }
+    match wanted {
+        None => match unlabelled.iter().find(|store| !objects::tenants(store).is_empty()) {
+            // Its labels were taken off. It is not deleted here, and its tenants are served on.
+            Some(store) => Decision {
+                health: Some(report::in_use_unlabelled(store)),
+                acts: credential(seen).unwrap_or_default(),
+            },
+            None => leave(seen),
+        },
+        Some(wanted) => publish(seen, wanted, own.first(), named),
+    }
+}
+
+/// DataStores that are not asked for, or not any more: each goes once no tenant uses it. Until then it is served, so its credential is renewed.
+fn give_up(seen: &Seen<'_>, others: &[&Value]) -> Decision {
+    let in_use: Vec<&Value> =
+        others.iter().filter(|store| !objects::tenants(store).is_empty()).copied().collect();
+    let is_going = |store: &&Value| !store["metadata"]["deletionTimestamp"].is_null();
+    let going: Vec<&Value> = others.iter().filter(|store| is_going(store)).copied().collect();
+    let unused = others.iter().filter(|store| !in_use.contains(store) && !is_going(store));
+    let mut acts: Vec<Act> = unused.map(|store| Act::DeleteStore((*store).clone())).collect();
+    // What hinders a new credential is no reason to keep a DataStore, and where none stays none is needed.
+    if acts.len() < others.len() {
+        acts.extend(credential(seen).unwrap_or_default());
+    }
+    let health = match (in_use.first(), going.first()) {
+        (Some(store), _) => Some(report::in_use(seen.cluster, store)),
+        (None, Some(store)) => Some(report::terminating(store, false)),
+        (None, None) => None,
+    };
+    Decision { health, acts }
+}
+
+/// Nothing is asked for, and no DataStore is left: the credential goes, then the finalizer.
+fn leave(seen: &Seen<'_>) -> Decision {
+    let acts = match seen.secret {
+        Presence::Own(own) if own.is_going => Vec::new(),
+        Presence::Own(_) => vec![Act::DeleteSecret],
+        Presence::Absent | Presence::Foreign if objects::may_exist(seen.cluster) => {
+            vec![Act::RemoveFinalizer]
+        }
+        Presence::Absent | Presence::Foreign => Vec::new(),
+    };
+    Decision { health: None, acts }
+}
+
+fn publish(seen: &Seen<'_>, name: &str, own: Option<&Value>, named: Option<&Value>) -> Decision {
+    if !objects::is_name(name) {
+        return only(report::no_name(name));
+    }
+    if own.is_none() && named.is_some() {
+        return only(report::name_taken(name));
+    }
+    if let Some(own) = own.filter(|own| !own["metadata"]["deletionTimestamp"].is_null()) {
+        return Decision {
+            health: Some(report::terminating(own, true)),
+            acts: credential(seen).unwrap_or_default(),
+        };
+    }
+    if let Some(why) = hindrance(seen) {
+        // One that exists stays as it is, for tenants that use it.
+        let acts = own.and_then(|_| credential(seen).ok()).unwrap_or_default();
+        return Decision { health: Some(why), acts };
+    }
+    let credential = match credential(seen) {
+        Ok(acts) => acts,
+        Err(why) => return only(why),
+    };
+    let mut acts = Vec::new();
+    if !objects::may_exist(seen.cluster) {
+        acts.push(Act::AddFinalizer);
+    }
+    acts.extend(credential);
+    let at = observe::cluster_ref(seen.cluster);
+    acts.extend(
+        objects::act(seen.cluster, &at, name, own).map(|write| Act::WriteStore(name.to_owned(), write)),
+    );
+    let health = own.filter(|_| acts.is_empty()).map(report::published);
+    Decision { health, acts }
+}
+
+/// What keeps a DataStore from being made, if anything. What a person has to change comes first.
+fn hindrance(seen: &Seen<'_>) -> Option<DataStoreHealth> {
+    let cluster = seen.cluster;
+    if !seen.auth_is_on && !cluster.spec.auth.as_ref().is_some_and(|auth| auth.enabled) {
+        return Some(report::auth_off());
+    }
+    if !seen.compacts {
+        return Some(report::compaction_off());
+    }
+    let status = cluster.status.as_ref();
+    let certificates = status.and_then(|status| status.certificates.as_ref());
+    if certificates.is_some_and(|own| own.authority.is_some() && own.peer_authority.is_none()) {
+        return Some(report::one_authority(&observe::cluster_ref(cluster)));
+    }
+    if let Err(why @ NoSigner::Elsewhere) = seen.signer {
+        return Some(report::no_signer(why));
+    }
+    let is_bootstrapped = status.is_some_and(|status| status.cluster_id.is_some());
+    let why = match (is_bootstrapped, seen.runs, seen.auth_is_on) {
+        (false, ..) => "the cluster is not bootstrapped yet",
+        (true, false, _) => "the cluster is at size zero. Any other spec.size wakes it",
+        (true, true, false) => "etcd's auth is not on yet: AuthReady says what it waits for",
+        (true, true, true) => return None,
+    };
+    Some(report::not_serving(why))
+}
+
+/// O2, or why there is no credential.
+fn credential(seen: &Seen<'_>) -> Result<Vec<Act>, DataStoreHealth> {
+    let present = match seen.secret {
+        Presence::Foreign => return Err(report::secret_taken(seen.cluster)),
+        Presence::Absent => None,
+        Presence::Own(own) if own.is_going => return Err(report::secret_going(seen.cluster)),
+        Presence::Own(own) if own.must_be_made_again => return Ok(vec![Act::DeleteSecret]),
+        Presence::Own(own) => Some(own),
+    };
+    let is_usable = present.is_some_and(|own| {
+        seen.key_fits && own.leaf.content.as_ref().is_ok_and(|leaf| !leaf.validity.has_ended(seen.now))
+    });
+    let signer = match seen.signer {
+        Ok(signer) => signer,
+        // What is there goes on, and is judged when there is something to judge it by.
+        Err(_) if is_usable => return Ok(Vec::new()),
+        Err(why) => return Err(report::no_signer(why)),
+    };
+    let is_due = present.is_none_or(|own| !seen.key_fits || own.leaf.is_due(&signer.authority, seen.now));
+    if !is_due {
+        let matches = present.is_some_and(|own| own.matches);
+        return Ok(if matches { Vec::new() } else { vec![Act::WriteSecret] });
+    }
+    match seen.clock_differs {
+        None => Ok(vec![Act::WriteSecret]),
+        Some(_) if is_usable => Ok(Vec::new()),
+        Some(differs) => Err(report::clock_differs(differs)),
+    }
+}
+
+fn only(health: DataStoreHealth) -> Decision {
+    Decision { health: Some(health), acts: Vec::new() }
+}

@@ -1,0 +1,399 @@
+//! The DataStore of an EtcdCluster in a Kubernetes that is a table: what is decided is carried out act by act, and the operator may die after
+//! each.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Secret;
+use quorate_api::{EtcdCluster, Reason, keys};
+use quorate_manifests::user::{NoSigner, Own, Presence};
+use quorate_manifests::{Act as Writing, DataStoreHealth, data_store as objects};
+use quorate_model::certificate::Validity;
+use quorate_model::snapshot::{LeafCertificate, LeafSecret};
+use quorate_model::{ClusterRef, Fingerprint, Instant, Span, Uid};
+use serde_json::{Value, json};
+
+use super::*;
+
+const NOW: Instant = Instant(1_800_000_000_000);
+const UID: &str = "c1";
+
+#[derive(Clone, Debug)]
+struct World {
+    cluster: Value,
+    stores: BTreeMap<String, Value>,
+    /// The Secret of the credential: until when its certificate is valid.
+    secret: Option<Instant>,
+    kind_exists: bool,
+    may_read: bool,
+    auth_is_on: bool,
+    compacts: bool,
+    runs: bool,
+    signer: NoSigner,
+    done: Vec<String>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            cluster: json!({
+                "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster",
+                "metadata": {
+                    "name": "demo", "namespace": "tenant", "uid": UID, "finalizers": [keys::FINALIZER],
+                    "annotations": { keys::KAMAJI_DATA_STORE: "shared" },
+                },
+                "spec": {"size": 3, "version": "3.6.16", "auth": {"enabled": true}},
+                "status": {"clusterID": "8e9e05c52164694d", "certificates": {"authority": "aa", "peerAuthority": "bb"}},
+            }),
+            stores: BTreeMap::new(),
+            secret: Some(NOW + Span::seconds(3600)),
+            kind_exists: true,
+            may_read: true,
+            auth_is_on: true,
+            compacts: true,
+            runs: true,
+            signer: NoSigner::NotYet(
+                "its client certificate is not of the recorded authority yet".to_owned(),
+            ),
+            done: Vec::new(),
+        }
+    }
+
+    fn published() -> Self {
+        let mut world = Self::new();
+        world.settle();
+        assert_eq!(world.reason(), Reason::Published);
+        world.done.clear();
+        world
+    }
+
+    fn parsed(&self) -> EtcdCluster {
+        serde_json::from_value(self.cluster.clone()).unwrap()
+    }
+
+    fn decision(&self) -> Decision {
+        let cluster = self.parsed();
+        let at = ClusterRef::new("tenant", "demo");
+        let is_unlabelled =
+            |store: &&Value| !objects::is_own(&cluster, store) && objects::leads_to(&at, store);
+        let stores = match (self.kind_exists, self.may_read) {
+            (_, false) => Stores::Forbidden("forbidden".to_owned()),
+            (false, true) => Stores::NoKind,
+            (true, true) => Stores::Seen {
+                own: self.stores.values().filter(|store| objects::is_own(&cluster, store)).cloned().collect(),
+                unlabelled: self.stores.values().filter(is_unlabelled).cloned().collect(),
+                named: objects::wanted(&cluster).and_then(|name| self.stores.get(name)).cloned(),
+            },
+        };
+        let object = Secret::default();
+        let secret = self.secret.map_or(Presence::Absent, |until| Presence::Own(own(&object, until)));
+        decide(&Seen {
+            cluster: &cluster,
+            auth_is_on: self.auth_is_on,
+            compacts: self.compacts,
+            runs: self.runs,
+            stores: &stores,
+            secret: &secret,
+            key_fits: true,
+            signer: Err(&self.signer),
+            now: NOW,
+            clock_differs: None,
+        })
+    }
+
+    fn health(&self) -> DataStoreHealth {
+        self.decision().health.expect("it says something")
+    }
+
+    fn reason(&self) -> Reason {
+        self.health().why.reason()
+    }
+
+    /// Carries out the first acts only: then the operator dies.
+    fn pass(&mut self, acts: usize) -> bool {
+        let decision = self.decision();
+        for act in decision.acts.iter().take(acts) {
+            self.carry_out(act);
+            self.check();
+        }
+        !decision.acts.is_empty()
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..20 {
+            if !self.pass(usize::MAX) {
+                return;
+            }
+        }
+        panic!("it does not settle: {self:#?}");
+    }
+
+    fn check(&self) {
+        let has_own = self.stores.values().any(|store| objects::is_own(&self.parsed(), store));
+        assert!(
+            !has_own || objects::may_exist(&self.parsed()),
+            "a DataStore without the finalizer: {self:#?}"
+        );
+        assert!(!has_own || self.secret.is_some(), "a DataStore without its credential: {self:#?}");
+    }
+
+    fn carry_out(&mut self, act: &Act) {
+        let text = format!("{act:?}");
+        self.done.push(text.split(['(', ' ']).next().unwrap_or_default().to_owned());
+        match act {
+            Act::AddFinalizer => {
+                assert!(self.cluster["metadata"]["deletionTimestamp"].is_null(), "the API server refuses it");
+                self.cluster["metadata"]["finalizers"] = json!([keys::FINALIZER, keys::DATA_STORE_FINALIZER]);
+            }
+            Act::RemoveFinalizer => self.cluster["metadata"]["finalizers"] = json!([keys::FINALIZER]),
+            Act::WriteSecret => self.secret = Some(NOW + Span::seconds(3600)),
+            Act::DeleteSecret => self.secret = None,
+            Act::WriteStore(name, Writing::Create(object)) => {
+                assert!(self.stores.insert(name.clone(), object.clone()).is_none(), "it exists");
+            }
+            Act::WriteStore(name, Writing::Patch(patch)) => {
+                let store = self.stores.get_mut(name).expect("it exists");
+                store["spec"] = patch["spec"].clone();
+                store["metadata"]["labels"] = patch["metadata"]["labels"].clone();
+            }
+            Act::WriteStore(..) => panic!("{act:?}"),
+            Act::DeleteStore(store) => {
+                assert!(objects::tenants(store).is_empty(), "tenants use it");
+                assert!(objects::is_own(&self.parsed(), store), "it is not ours");
+                self.stores.remove(store["metadata"]["name"].as_str().unwrap());
+            }
+        }
+    }
+
+    fn used_by(&mut self, name: &str, tenants: &[&str]) {
+        self.stores.get_mut(name).unwrap()["status"] = json!({ "ready": true, "usedBy": tenants });
+    }
+
+    fn delete(&mut self) {
+        self.cluster["metadata"]["deletionTimestamp"] = json!("2027-01-15T08:00:00Z");
+    }
+
+    fn ask_for(&mut self, name: Option<&str>) {
+        self.cluster["metadata"]["annotations"][keys::KAMAJI_DATA_STORE] = json!(name);
+        if name.is_none() {
+            self.cluster["metadata"]["annotations"] = json!({});
+        }
+    }
+
+    fn ends(&self) -> bool {
+        objects::ends(&self.parsed())
+    }
+}
+
+fn own(secret: &Secret, until: Instant) -> Own<'_> {
+    let validity = Validity { not_before: NOW, not_after: until };
+    let content = LeafCertificate {
+        fingerprint: Fingerprint::new("cc"),
+        validity,
+        signed_by: None,
+        lacks: Vec::new(),
+        misnamed: None,
+        trust: 0,
+        trusted: Vec::new(),
+    };
+    let leaf = LeafSecret { uid: Uid::new("s1"), resource_version: "1".to_owned(), content: Ok(content) };
+    Own { secret, leaf: Box::new(leaf), matches: true, must_be_made_again: false, is_going: false }
+}
+
+#[test]
+fn a_datastore_comes_after_the_finalizer_and_goes_before_it_wherever_the_operator_dies() {
+    for acts in 1..4 {
+        let mut world = World::new();
+        while world.pass(acts) {}
+        assert_eq!(world.reason(), Reason::Published, "{acts}");
+        assert_eq!(world.done.first().map(String::as_str), Some("AddFinalizer"), "{acts}");
+        world.done.clear();
+        world.delete();
+        assert!(!world.ends(), "its members run on");
+        while world.pass(acts) {}
+        assert_eq!(world.done, ["DeleteStore", "DeleteSecret", "RemoveFinalizer"], "{acts}");
+        assert!(world.ends() && world.stores.is_empty());
+    }
+}
+
+#[test]
+fn nothing_is_written_while_nothing_changes() {
+    let mut world = World::published();
+    world.settle();
+    assert!(world.done.is_empty(), "{:?}", world.done);
+    world.used_by("shared", &["a/one"]);
+    world.settle();
+    assert!(world.done.is_empty() && world.health().why.message().contains("Tenant a/one uses it"));
+}
+
+#[test]
+fn a_datastore_in_use_holds_up_the_deletion_with_the_names_of_its_tenants() {
+    let mut world = World::published();
+    world.used_by("shared", &["a/one", "b/two"]);
+    world.delete();
+    world.settle();
+    assert!(!world.ends() && world.done.is_empty(), "{:?}", world.done);
+    let health = world.health();
+    assert_eq!((health.ready, health.why.reason()), (Some(false), Reason::DataStoreInUse));
+    assert!(health.why.message().contains("Tenants a/one, b/two use it"), "{}", health.why);
+    world.used_by("shared", &[]);
+    world.settle();
+    assert!(world.ends());
+}
+
+#[test]
+fn another_name_waits_until_no_tenant_uses_the_earlier_one() {
+    let mut world = World::published();
+    world.used_by("shared", &["a/one"]);
+    for name in [Some("other"), None] {
+        world.ask_for(name);
+        world.settle();
+        assert_eq!(world.reason(), Reason::DataStoreInUse, "{name:?}");
+        assert_eq!(world.stores.keys().collect::<Vec<_>>(), ["shared"], "{name:?}");
+    }
+    world.used_by("shared", &[]);
+    world.ask_for(Some("other"));
+    world.settle();
+    assert_eq!(world.stores.keys().collect::<Vec<_>>(), ["other"]);
+    world.ask_for(None);
+    world.settle();
+    assert!(world.stores.is_empty() && world.secret.is_none() && !objects::may_exist(&world.parsed()));
+}
+
+#[test]
+fn tenants_of_a_datastore_without_its_labels_hold_up_the_deletion_and_it_is_not_deleted() {
+    let mut world = World::published();
+    world.used_by("shared", &["a/one"]);
+    world.stores.get_mut("shared").unwrap()["metadata"]["labels"] = json!({});
+    for name in [Some("shared"), None] {
+        world.ask_for(name);
+        world.delete();
+        world.settle();
+        let health = world.health();
+        assert_eq!((health.why.reason(), world.ends()), (Reason::DataStoreInUse, false), "{name:?}");
+        assert!(health.why.message().contains("lacks the label"), "{}", health.why);
+    }
+    world.used_by("shared", &[]);
+    world.settle();
+    assert!(world.ends() && world.stores.contains_key("shared"), "it is not ours to delete");
+}
+
+#[test]
+fn one_that_is_being_deleted_is_waited_for() {
+    let mut world = World::published();
+    world.stores.get_mut("shared").unwrap()["metadata"]["deletionTimestamp"] = json!("2027-01-15T08:00:00Z");
+    world.settle();
+    assert_eq!(world.reason(), Reason::DataStoreTerminating);
+    world.delete();
+    world.settle();
+    assert_eq!((world.reason(), world.ends()), (Reason::DataStoreTerminating, false));
+    assert!(world.done.is_empty());
+    world.stores.clear();
+    world.settle();
+    assert!(world.ends());
+}
+
+#[test]
+fn a_datastore_of_somebody_else_is_never_changed_or_deleted() {
+    for labels in [json!({}), json!({ keys::CLUSTER_UID: "of-an-earlier-cluster" })] {
+        let mut world = World::new();
+        let foreign =
+            json!({ "metadata": { "name": "shared", "labels": labels }, "spec": { "driver": "MySQL" } });
+        world.stores.insert("shared".to_owned(), foreign.clone());
+        world.settle();
+        assert_eq!(world.reason(), Reason::NameTaken);
+        world.delete();
+        world.settle();
+        assert_eq!(world.stores["shared"], foreign);
+        assert!(world.ends(), "it never had one");
+    }
+}
+
+/// A change, what the condition gives as its reason then, and words that the message has.
+type Hindrance = (fn(&mut World), Reason, &'static str);
+
+const HINDRANCES: [Hindrance; 9] = [
+    (
+        |world| {
+            world.auth_is_on = false;
+            world.cluster["spec"]["auth"] = Value::Null;
+        },
+        Reason::AuthOff,
+        "spec.auth.enabled",
+    ),
+    (|world| world.compacts = false, Reason::CompactionOff, "autoCompactionRetention: 5m"),
+    (
+        |world| world.cluster["status"]["certificates"] = json!({ "authority": "aa" }),
+        Reason::OneAuthority,
+        "rotate-ca=peers",
+    ),
+    (|world| world.signer = NoSigner::Elsewhere, Reason::NoAuthorityKey, "spec.tls.provider auto"),
+    (|world| world.cluster["status"]["clusterID"] = Value::Null, Reason::NotServing, "not bootstrapped"),
+    (|world| world.runs = false, Reason::NotServing, "size zero"),
+    (|world| world.auth_is_on = false, Reason::NotServing, "auth is not on yet"),
+    (|world| world.kind_exists = false, Reason::CrdMissing, "Install Kamaji"),
+    (|world| world.may_read = false, Reason::NoRights, "kamaji.enabled"),
+];
+
+#[test]
+fn what_is_missing_is_said_and_nothing_is_written() {
+    for (change, reason, words) in HINDRANCES {
+        let mut world = World::new();
+        change(&mut world);
+        world.settle();
+        let health = world.health();
+        assert_eq!((health.ready, health.why.reason()), (Some(false), reason));
+        assert!(health.why.message().contains(words), "{}", health.why);
+        assert!(world.done.is_empty(), "{reason}: {:?}", world.done);
+    }
+}
+
+#[test]
+fn what_gets_lost_later_is_said_and_tenants_keep_their_datastore() {
+    for (change, reason, _) in HINDRANCES {
+        let mut world = World::published();
+        world.used_by("shared", &["a/one"]);
+        change(&mut world);
+        world.settle();
+        assert_eq!(world.reason(), reason);
+        assert!(world.stores.contains_key("shared") && world.done.is_empty(), "{reason}: {:?}", world.done);
+    }
+}
+
+#[test]
+fn without_the_kind_a_deletion_goes_on_and_without_the_rights_it_waits_and_says_so() {
+    let mut world = World::published();
+    world.delete();
+    world.may_read = false;
+    world.settle();
+    assert!(!world.ends() && world.reason() == Reason::NoRights);
+    assert!(world.health().why.message().contains(keys::DATA_STORE_FINALIZER), "{}", world.health().why);
+    (world.may_read, world.kind_exists) = (true, false);
+    world.stores.clear();
+    world.settle();
+    assert!(world.ends());
+}
+
+#[test]
+fn a_name_that_no_object_can_have_is_refused() {
+    for name in ["", "Shared", "a_b", "-a", "a..b", &"a".repeat(254)] {
+        let mut world = World::new();
+        world.ask_for(Some(name));
+        world.settle();
+        assert_eq!((world.reason(), world.done.len()), (Reason::SpecInvalid, 0), "{name}");
+    }
+}
+
+#[test]
+fn a_start_of_the_operator_is_no_news() {
+    let mut world = World::new();
+    assert_eq!(earlier(&world.parsed()), None);
+    world.cluster["status"]["conditions"] = json!([{
+        "type": "DataStoreReady", "status": "True", "reason": "Published", "message": "DataStore shared",
+        "lastTransitionTime": "2027-01-15T08:00:00Z",
+    }]);
+    let found = earlier(&world.parsed()).unwrap();
+    assert_eq!(
+        (found.ready, found.why.reason(), found.why.message()),
+        (Some(true), Reason::Published, "DataStore shared")
+    );
+}
