@@ -25,6 +25,7 @@ use crate::runtime::clock::Clock;
 use crate::runtime::controller::Runtime;
 use crate::runtime::crash::{AbortAt, Hook, NoCrash};
 use crate::runtime::events::events;
+use crate::runtime::files::{self, OpenFiles};
 use crate::runtime::fleet::Fleets;
 use crate::runtime::lease::{Elector, Leadership, LeaseLost};
 use crate::runtime::metrics::{Leads, Metrics};
@@ -102,6 +103,7 @@ pub enum RunError {
 
 /// Runs the operator until SIGTERM or SIGINT. The program sets up logging and rustls' provider first.
 pub async fn run(args: OperatorArgs) -> Result<(), RunError> {
+    files::raise_limit();
     let (client, own_namespace) = client(&args).await?;
     let stop = CancellationToken::new();
     let mut signals = JoinSet::new();
@@ -183,6 +185,7 @@ pub(crate) async fn run_controllers(
     };
     let mut fleets = Fleets::new(runtime, options.namespaces);
     own.register_collector(Box::new(Leads(leadership.clone())));
+    own.register_collector(Box::new(OpenFiles));
     let mut acting = Registry::with_prefix("quorate");
     add(&mut fleets, &mut acting);
     let mut watches = fleets.take_watches();

@@ -4,6 +4,7 @@
 //! - `lease`: who may act; `watch`: watches that feed an index and wake a worker; `fleet`, `worker`: a worker for each object
 //! - `pace`: when the next pass is due; `clock`: the only reader of time; `api_clock`: whether the API server's agrees
 //! - `metrics`, `serve`, `events`: figures, health and Kubernetes events; `calls`: requests counted
+//! - `files`: the limit of open files
 //! - `write`: writes of typed objects, with their preconditions
 //! - [`crash`]: places to stop at, for tests
 
@@ -13,6 +14,7 @@ pub(crate) mod clock;
 pub(crate) mod controller;
 pub mod crash;
 pub(crate) mod events;
+pub(crate) mod files;
 pub(crate) mod fleet;
 pub(crate) mod lease;
 pub(crate) mod metrics;

@@ -31,6 +31,12 @@ enum Bench {
     /// Backups and restores of real etcd, with a real S3 server
     #[command(subcommand)]
     Backup(backup::Backup),
+    /// What a fleet costs one operator: a real API server, the operator, and one process that is all members
+    Fleet {
+        /// Its own; `fleet --help` shows them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+        args: Vec<String>,
+    },
     /// How long writes pause while leaders are drained, deleted, rolled and upgraded, and how soon a member is back, on the real
     /// Kubernetes of `cargo xtask kube`
     Disrupt(Disrupt),
@@ -121,6 +127,7 @@ fn run(bench: &Bench) -> Result<()> {
                 Bench::Create(args) if args.kube => kube::run(args).await,
                 Bench::Create(args) => Box::pin(create::run(args)).await,
                 Bench::Disrupt(args) => kube::disrupt(args).await,
+                Bench::Fleet { .. } => anyhow::bail!("`cargo xtask bench fleet` runs a program of its own"),
                 Bench::Life(args) => kube::life(args).await,
             }
         };

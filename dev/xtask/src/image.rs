@@ -48,6 +48,12 @@ pub fn run() -> Result<()> {
     write(REFERENCE, &program, &repo::target().join("image/quorate.tar"))
 }
 
+/// Builds the program of the image alone. Its path.
+pub fn release_program() -> Result<PathBuf> {
+    program::build(repo::root(), Profile::Release)?;
+    Ok(repo::target().join(program::target()).join("release/quorate"))
+}
+
 /// As [`run`], for tests: it takes less time to build, and is larger. A commit that was built on this machine is not built again.
 pub fn run_for_tests() -> Result<PathBuf> {
     let build = || program::build(repo::root(), Profile::Test);

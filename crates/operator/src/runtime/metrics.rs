@@ -119,4 +119,5 @@ pub(crate) fn example(registry: &mut Registry) {
     metrics.pass("cluster", "calm", Duration::ZERO);
     metrics.event("ok");
     registry.register_collector(Box::new(Leads(Leadership::endless())));
+    registry.register_collector(Box::new(crate::runtime::files::OpenFiles));
 }

@@ -1,0 +1,421 @@
+//! What nodes, the scheduler and the controllers do for member Pods: bind them and their volumes, start their processes, report them ready,
+//! count what the budget admits, and confirm their end.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::WatchStreamExt as _;
+use kube::{Client, Resource, ResourceExt as _};
+use quorate_api::keys;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::clusters::Effects;
+use super::etcd::{Etcds, Key, Launch, lock};
+use super::serve::{Certificates, Member, Pem, serve};
+
+/// How long a Pod takes from its binding to its process, and from its deletion to the end of that.
+const STARTS_IN: Duration = Duration::from_millis(300);
+const STOPS_IN: Duration = Duration::from_millis(300);
+
+/// How many requests to the API server are under way at a time.
+const AT_A_TIME: usize = 32;
+
+/// How long a Pod that started waits for a quorum of its cluster.
+const QUORUM: Duration = Duration::from_secs(60);
+
+/// Blocks of the loopback range that neither playgrounds nor tests use.
+const BLOCKS: std::ops::Range<u8> = 192..224;
+
+/// All nodes.
+#[derive(Clone)]
+pub struct Nodes(Arc<Inner>);
+
+struct Inner {
+    client: Client,
+    etcds: Etcds,
+    effects: Effects,
+    certificates: Certificates,
+    block: u8,
+    addresses: AtomicU32,
+    requests: Semaphore,
+    pods: Mutex<HashMap<String, Running>>,
+    budgets: Mutex<HashMap<Key, Budget>>,
+}
+
+/// A Pod that runs.
+#[derive(Clone)]
+struct Running {
+    key: Key,
+    name: String,
+    address: IpAddr,
+    ready: bool,
+    stop: CancellationToken,
+}
+
+#[derive(Clone)]
+struct Budget {
+    name: String,
+    generation: i64,
+    min_available: i32,
+}
+
+impl Nodes {
+    /// No Pods yet.
+    pub fn new(client: Client, etcds: Etcds, effects: Effects) -> Result<Self> {
+        let is_free = |block: &u8| TcpListener::bind((Ipv4Addr::new(127, *block, 255, 254), 2379)).is_ok();
+        let block = BLOCKS.into_iter().find(is_free).context("no block of loopback addresses is free")?;
+        Ok(Self(Arc::new(Inner {
+            client,
+            etcds,
+            effects,
+            certificates: Certificates::default(),
+            block,
+            addresses: AtomicU32::new(0),
+            requests: Semaphore::new(AT_A_TIME),
+            pods: Mutex::default(),
+            budgets: Mutex::default(),
+        })))
+    }
+
+    /// Runs everything until it is dropped.
+    pub fn run(&self) -> JoinSet<()> {
+        let mut tasks = JoinSet::new();
+        let nodes = self.clone();
+        tasks.spawn(self.watch::<Secret>(move |secret| nodes.secret(&secret)));
+        let nodes = self.clone();
+        tasks.spawn(self.watch::<PersistentVolumeClaim>(move |claim| nodes.spawn(nodes.clone().claim(claim))));
+        let nodes = self.clone();
+        tasks.spawn(self.watch::<PodDisruptionBudget>(move |budget| nodes.budget(&budget)));
+        let nodes = self.clone();
+        tasks.spawn(self.watch::<Pod>(move |pod| nodes.spawn(nodes.clone().pod(pod))));
+        tasks
+    }
+
+    /// How many Pods are ready.
+    pub fn ready(&self) -> usize {
+        lock(&self.0.pods).values().filter(|pod| pod.ready).count()
+    }
+
+    /// The member of this name is cut off: nothing reaches it, and its Pod is not ready.
+    pub async fn cut(&self, key: &Key, name: &str) -> Result<()> {
+        let (uid, pod) = self.find(key, name)?;
+        pod.stop.cancel();
+        if let Some(etcd) = self.0.etcds.get(key) {
+            let mut etcd = lock(&etcd);
+            if let Some(member) = etcd.members.get_mut(name) {
+                member.cut = true;
+            }
+            etcd.elect();
+        }
+        self.set_ready(&uid, false).await
+    }
+
+    /// It is reached again.
+    pub async fn mend(&self, key: &Key, name: &str) -> Result<()> {
+        let (uid, pod) = self.find(key, name)?;
+        if let Some(etcd) = self.0.etcds.get(key) {
+            if let Some(member) = lock(&etcd).members.get_mut(name) {
+                member.cut = false;
+            }
+            let stop = CancellationToken::new();
+            if let Some(pod) = lock(&self.0.pods).get_mut(&uid) {
+                pod.stop = stop.clone();
+            }
+            let member = Member { name: name.to_owned(), etcd };
+            serve(pod.address, member, key.clone(), self.0.certificates.clone(), stop).await?;
+        }
+        self.set_ready(&uid, true).await
+    }
+
+    /// Its Pod reports whether it is ready. The process goes on.
+    pub async fn report(&self, key: &Key, name: &str, ready: bool) -> Result<()> {
+        let (uid, _) = self.find(key, name)?;
+        self.set_ready(&uid, ready).await
+    }
+
+    fn find(&self, key: &Key, name: &str) -> Result<(String, Running)> {
+        let pods = lock(&self.0.pods);
+        let found = pods.iter().find(|(_, pod)| pod.key == *key && pod.name == name);
+        let (uid, pod) = found.with_context(|| format!("{}/{name} does not run", key.0))?;
+        Ok((uid.clone(), pod.clone()))
+    }
+
+    async fn set_ready(&self, uid: &str, ready: bool) -> Result<()> {
+        let pod = {
+            let mut pods = lock(&self.0.pods);
+            let pod = pods.get_mut(uid).context("the Pod is gone")?;
+            pod.ready = ready;
+            pod.clone()
+        };
+        let status = json!({"status": {"conditions": conditions(ready), "containerStatuses": [container(ready)]}});
+        self.pods(&pod.key).patch_status(&pod.name, &PatchParams::default(), &Patch::Merge(status)).await?;
+        self.count(&pod.key).await
+    }
+
+    fn watch<K>(&self, changed: impl Fn(K) + Send + 'static) -> BoxFuture<'static, ()>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
+    {
+        let api: Api<K> = Api::all(self.0.client.clone());
+        let config = watcher::Config::default().labels(keys::CLUSTER);
+        let mut events = Box::pin(watcher(api, config).default_backoff());
+        Box::pin(async move {
+            while let Some(event) = events.next().await {
+                match event {
+                    Ok(Event::Apply(object) | Event::InitApply(object)) => changed(object),
+                    Ok(Event::Delete(mut object)) => {
+                        // One whose end nobody waited for.
+                        object.meta_mut().deletion_timestamp.get_or_insert(Time(Timestamp::now()));
+                        changed(object);
+                    }
+                    Ok(Event::Init | Event::InitDone) => {}
+                    Err(error) => eprintln!("nodes: {error}"),
+                }
+            }
+        })
+    }
+
+    fn spawn(&self, work: impl Future<Output = Result<()>> + Send + 'static) {
+        tokio::spawn(async move {
+            if let Err(error) = work.await {
+                // An object that changed or went meanwhile comes again, or never.
+                let is_late = error.downcast_ref::<kube::Error>().is_some_and(
+                    |error| matches!(error, kube::Error::Api(status) if [404, 409].contains(&status.code)),
+                );
+                if !is_late {
+                    eprintln!("nodes: {error:#}");
+                }
+            }
+        });
+    }
+
+    fn secret(&self, secret: &Secret) {
+        let Some(key) = key_of(secret) else { return };
+        if secret.name_any() != format!("{}-server-tls", key.1) {
+            return;
+        }
+        let entry = |name: &str| {
+            secret.data.as_ref().and_then(|data| data.get(name)).map(|entry| entry.0.clone()).unwrap_or_default()
+        };
+        self.0
+            .certificates
+            .set(key, Pem { ca: entry("ca.crt"), cert: entry("tls.crt"), key: entry("tls.key") });
+    }
+
+    /// Binds a volume; lets one go that is deleted.
+    async fn claim(self, claim: PersistentVolumeClaim) -> Result<()> {
+        let Some(key) = key_of(&claim) else { return Ok(()) };
+        let claims: Api<PersistentVolumeClaim> = Api::namespaced(self.0.client.clone(), &key.0);
+        let (name, how) = (claim.name_any(), PatchParams::default());
+        if claim.metadata.deletion_timestamp.is_some() {
+            let freed = json!({"metadata": {"finalizers": null}});
+            claims.patch(&name, &how, &Patch::Merge(freed)).await?;
+            return Ok(());
+        }
+        let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or("Pending");
+        if phase == "Bound" {
+            return Ok(());
+        }
+        let _permit = self.0.requests.acquire().await?;
+        let requested = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref()?.requests.clone());
+        if claim.spec.as_ref().is_some_and(|spec| spec.volume_name.is_none()) {
+            let volume = format!("pvc-{}", claim.uid().unwrap_or_default());
+            claims.patch(&name, &how, &Patch::Merge(json!({"spec": {"volumeName": volume}}))).await?;
+        }
+        let bound = json!({"status": {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": requested}});
+        claims.patch_status(&name, &how, &Patch::Merge(bound)).await?;
+        Ok(())
+    }
+
+    fn budget(&self, budget: &PodDisruptionBudget) {
+        let Some(key) = key_of(budget) else { return };
+        let Some(IntOrString::Int(min_available)) = budget.spec.as_ref().and_then(|spec| spec.min_available.clone())
+        else {
+            return;
+        };
+        let generation = budget.metadata.generation.unwrap_or(0);
+        let seen = Budget { name: budget.name_any(), generation, min_available };
+        lock(&self.0.budgets).insert(key.clone(), seen);
+        if budget.status.as_ref().and_then(|status| status.observed_generation) != Some(generation) {
+            let nodes = self.clone();
+            self.spawn(async move { nodes.count(&key).await });
+        }
+    }
+
+    /// What the disruption controller does.
+    async fn count(&self, key: &Key) -> Result<()> {
+        let Some(budget) = lock(&self.0.budgets).get(key).cloned() else { return Ok(()) };
+        let (healthy, expected) = {
+            let pods = lock(&self.0.pods);
+            let own = || pods.values().filter(|pod| pod.key == *key);
+            (own().filter(|pod| pod.ready).count(), own().count())
+        };
+        let (healthy, expected) = (i32::try_from(healthy)?, i32::try_from(expected)?);
+        let status = json!({"status": {
+            "observedGeneration": budget.generation, "currentHealthy": healthy, "desiredHealthy": budget.min_available,
+            "expectedPods": expected, "disruptionsAllowed": (healthy - budget.min_available).max(0), "disruptedPods": null,
+        }});
+        let budgets: Api<PodDisruptionBudget> = Api::namespaced(self.0.client.clone(), &key.0);
+        let _permit = self.0.requests.acquire().await?;
+        budgets.patch_status(&budget.name, &PatchParams::default(), &Patch::Merge(status)).await?;
+        Ok(())
+    }
+
+    async fn pod(self, pod: Pod) -> Result<()> {
+        let Some(key) = key_of(&pod) else { return Ok(()) };
+        let (Some(spec), Some(uid)) = (pod.spec.as_ref(), pod.uid()) else { return Ok(()) };
+        let name = pod.name_any();
+        if pod.metadata.deletion_timestamp.is_some() {
+            return self.end(&key, &name, uid).await;
+        }
+        if spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty()) {
+            // Only the operator creates Pods.
+            self.0.effects.note(&key.0);
+            return Ok(());
+        }
+        if spec.node_name.is_none() {
+            let _permit = self.0.requests.acquire().await?;
+            let node = format!("node-{}", name.rsplit('-').next().unwrap_or_default());
+            let binding = json!({
+                "apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, "namespace": key.0},
+                "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+            });
+            let pods = self.pods(&key);
+            pods.create_subresource::<_, Value>("binding", &name, &PostParams::default(), &binding).await?;
+            return Ok(());
+        }
+        self.start(&pod, key, name, uid).await
+    }
+
+    async fn start(&self, pod: &Pod, key: Key, name: String, uid: String) -> Result<()> {
+        let stop = CancellationToken::new();
+        let address = self.address();
+        {
+            let mut pods = lock(&self.0.pods);
+            if pods.contains_key(&uid) {
+                return Ok(());
+            }
+            let (key, name, stop) = (key.clone(), name.clone(), stop.clone());
+            pods.insert(uid.clone(), Running { key, name, address, ready: false, stop });
+        }
+        tokio::time::sleep(STARTS_IN).await;
+        let launch = launch(pod).with_context(|| format!("the Pod {name} starts no etcd"))?;
+        let etcd = self.0.etcds.of(&key, &launch);
+        let member = Member { name: name.clone(), etcd: etcd.clone() };
+        serve(address, member, key.clone(), self.0.certificates.clone(), stop.clone()).await?;
+        lock(&etcd).start(&name, &launch.version);
+        let quorum = async {
+            while !lock(&etcd).has_quorum() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let has_quorum = tokio::time::timeout(QUORUM, quorum).await.is_ok();
+        if let Some(pod) = lock(&self.0.pods).get_mut(&uid) {
+            pod.ready = has_quorum;
+        }
+        let status = json!({"status": {
+            "phase": "Running", "podIP": address, "podIPs": [{"ip": address}], "hostIP": "127.0.0.1",
+            "hostIPs": [{"ip": "127.0.0.1"}], "startTime": Timestamp::now().to_string(), "qosClass": "Burstable",
+            "conditions": conditions(has_quorum), "containerStatuses": [container(has_quorum)],
+        }});
+        {
+            let _permit = self.0.requests.acquire().await?;
+            self.pods(&key).patch_status(&name, &PatchParams::default(), &Patch::Merge(status)).await?;
+        }
+        self.count(&key).await
+    }
+
+    /// Ends its process, then confirms that.
+    #[expect(clippy::disallowed_methods, reason = "the kubelet confirms the end of this very Pod")]
+    async fn end(&self, key: &Key, name: &str, uid: String) -> Result<()> {
+        let running = lock(&self.0.pods).remove(&uid);
+        if let Some(running) = &running {
+            tokio::time::sleep(STOPS_IN).await;
+            running.stop.cancel();
+            if let Some(etcd) = self.0.etcds.get(key) {
+                let mut etcd = lock(&etcd);
+                if let Some(member) = etcd.members.get_mut(name) {
+                    member.cut = false;
+                }
+                etcd.stop(name);
+            }
+        }
+        let how = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+        let how = how.preconditions(kube::api::Preconditions { uid: Some(uid), resource_version: None });
+        self.pods(key).delete(name, &how).await?;
+        if running.is_some() { self.count(key).await } else { Ok(()) }
+    }
+
+    fn pods(&self, key: &Key) -> Api<Pod> {
+        Api::namespaced(self.0.client.clone(), &key.0)
+    }
+
+    /// The next address. There are more of them than Pods, so none comes again soon.
+    fn address(&self) -> IpAddr {
+        let number = self.0.addresses.fetch_add(1, Ordering::Relaxed) % 64_000 + 1;
+        let [.., high, low] = number.to_be_bytes();
+        Ipv4Addr::new(127, self.0.block, high, low).into()
+    }
+}
+
+fn key_of(object: &impl Resource) -> Option<Key> {
+    Some((object.meta().namespace.clone()?, object.labels().get(keys::CLUSTER)?.clone()))
+}
+
+/// What the arguments of a Pod say about its member.
+fn launch(pod: &Pod) -> Option<Launch> {
+    let container = pod.spec.as_ref()?.containers.iter().find(|container| container.name == "etcd")?;
+    let args = container.args.as_ref()?;
+    let flags: BTreeMap<&str, &str> = args.iter().filter_map(|arg| arg.split_once('=')).collect();
+    let peers = flags.get("--initial-cluster")?.split(',').filter_map(|peer| peer.split_once('='));
+    let tag = container.image.as_ref()?.rsplit_once(':')?.1;
+    Some(Launch {
+        token: (*flags.get("--initial-cluster-token")?).to_owned(),
+        version: tag.trim_start_matches('v').to_owned(),
+        peers: peers.map(|(name, url)| (name.to_owned(), url.to_owned())).collect(),
+    })
+}
+
+/// As a kubelet writes them.
+fn conditions(ready: bool) -> Value {
+    let now = Timestamp::now().to_string();
+    let one = |type_: &str, is: bool| {
+        let status = if is { "True" } else { "False" };
+        json!({"type": type_, "status": status, "lastProbeTime": null, "lastTransitionTime": now, "observedGeneration": 1})
+    };
+    json!([
+        one("PodReadyToStartContainers", true),
+        one("Initialized", true),
+        one("Ready", ready),
+        one("ContainersReady", ready),
+        one("PodScheduled", true),
+    ])
+}
+
+fn container(ready: bool) -> Value {
+    let digest = "0".repeat(64);
+    json!({
+        "name": "etcd", "image": "gcr.io/etcd-development/etcd:v3.6.16",
+        "imageID": format!("gcr.io/etcd-development/etcd@sha256:{digest}"),
+        "containerID": format!("containerd://{digest}"),
+        "ready": ready, "started": true, "restartCount": 0,
+        "state": {"running": {"startedAt": Timestamp::now().to_string()}}, "lastState": {},
+    })
+}
