@@ -114,12 +114,12 @@ fn what_a_datastore_has_beside_what_it_should_is_removed_and_labels_of_others_st
         |store, content| store["spec"]["basicAuth"] = json!({ "username": content, "password": content }),
         |store, content| {
             store["spec"]["tlsConfig"]["clientCertificate"]["privateKey"]["content"] =
-                content["content"].clone()
+                content["content"].clone();
         },
         |store, _| store["spec"]["endpoints"] = json!(["elsewhere:2379"]),
         |store, _| {
             store["spec"]["tlsConfig"]["certificateAuthority"]["certificate"]["secretReference"]["keyPath"] =
-                json!("next.crt")
+                json!("next.crt");
         },
         |store, _| store["metadata"]["labels"]["operator.etcd.io/namespace"] = json!("other"),
     ];

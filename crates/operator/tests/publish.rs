@@ -192,7 +192,7 @@ async fn a_datastore_is_published_through_lost_replies_and_what_others_change_is
         let is_of_store = sent.path.contains("/datastores");
         let is_of_secret =
             sent.path.ends_with("/secrets") && sent.body["metadata"]["name"] == "demo-root-client-tls";
-        let nth = if is_of_store { 0 } else { 1 };
+        let nth = usize::from(!is_of_store);
         let is_first =
             sent.method == "POST" && (is_of_store || is_of_secret) && !seen[nth].swap(true, Ordering::SeqCst);
         if is_first { RequestOutcome::ReplyLost } else { RequestOutcome::Open }

@@ -1,4 +1,4 @@
-//! Every message for bad input on the command line, in one golden file: `snapshots/cli_errors__cli_errors.snap`.
+//! Every message for bad input on the command line, in one golden file: `snapshots/main__cli_errors__cli_errors.snap`.
 
 use std::fmt::Write as _;
 use std::process::Command;

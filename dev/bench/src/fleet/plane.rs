@@ -127,7 +127,9 @@ impl Plane {
         let text = self.client.request_text(request).await?;
         let is_write = |line: &&str| {
             line.starts_with("apiserver_request_total{")
-                && ["POST", "PUT", "PATCH", "DELETE"].iter().any(|verb| line.contains(&format!("verb=\"{verb}\"")))
+                && ["POST", "PUT", "PATCH", "DELETE"]
+                    .iter()
+                    .any(|verb| line.contains(&format!("verb=\"{verb}\"")))
                 && !line.contains("resource=\"leases\"")
         };
         let value = |line: &str| line.rsplit(' ').next().and_then(|value| value.parse::<f64>().ok());
