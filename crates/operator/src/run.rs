@@ -103,8 +103,8 @@ pub enum RunError {
 
 /// Runs the operator until SIGTERM or SIGINT. The program sets up logging and rustls' provider first.
 pub async fn run(args: OperatorArgs) -> Result<(), RunError> {
-    files::raise_limit();
     let (client, own_namespace) = client(&args).await?;
+    files::raise_limit();
     let stop = CancellationToken::new();
     let mut signals = JoinSet::new();
     signals.spawn(on_signal(stop.clone()).map_err(RunError::Signals)?);
