@@ -69,7 +69,9 @@ impl Etcds {
     /// The cluster of a member that is started.
     pub fn of(&self, key: &Key, launch: &Launch) -> Shared {
         let mut all = lock(&self.0.all);
-        all.entry(key.clone()).or_insert_with(|| Arc::new(Mutex::new(Etcd::new(launch, self.0.writes, self.0.asked.clone())))).clone()
+        all.entry(key.clone())
+            .or_insert_with(|| Arc::new(Mutex::new(Etcd::new(launch, self.0.writes, self.0.asked.clone()))))
+            .clone()
     }
 
     /// A cluster, if it was started.
@@ -194,7 +196,9 @@ impl Etcd {
 
     /// The hash of the keys at a revision: equal at all members.
     pub fn hash(&self, revision: u64) -> u32 {
-        number(&(self.id, revision)).to_be_bytes()[..4].iter().fold(0, |hash, byte| hash << 8 | u32::from(*byte))
+        number(&(self.id, revision)).to_be_bytes()[..4]
+            .iter()
+            .fold(0, |hash, byte| hash << 8 | u32::from(*byte))
     }
 }
 
@@ -216,11 +220,7 @@ mod tests {
 
     fn etcd() -> Etcd {
         let peers = ["a", "b", "c"].map(|name| (name.to_owned(), format!("https://{name}:2380")));
-        let launch = Launch {
-            token: "t".to_owned(),
-            version: "3.6.16".to_owned(),
-            peers: peers.into(),
-        };
+        let launch = Launch { token: "t".to_owned(), version: "3.6.16".to_owned(), peers: peers.into() };
         Etcd::new(&launch, 0.0, Arc::default())
     }
 

@@ -14,6 +14,7 @@ mod process;
 mod serve;
 mod table;
 #[path = "../process.rs"]
+#[allow(dead_code, reason = "what is asked of Pods is for the other benchmarks")]
 mod used;
 #[path = "../wait.rs"]
 mod wait;
@@ -223,7 +224,12 @@ impl Bench<'_> {
         }
     }
 
-    async fn idle(&self, plane: &Plane, leader: &mut Operator, standby: &mut Operator) -> Result<table::Idle> {
+    async fn idle(
+        &self,
+        plane: &Plane,
+        leader: &mut Operator,
+        standby: &mut Operator,
+    ) -> Result<table::Idle> {
         let writes = plane.writes().await?;
         let (before, standbys) = (leader.used().await?, standby.cpu_seconds()?);
         let (mut busiest, mut asked) = (0, self.etcds.asked());
@@ -259,6 +265,8 @@ fn raise_open_files(clusters: usize) -> Result<()> {
     }
     // Who is root may raise both.
     setrlimit(Resource::RLIMIT_NOFILE, needed, hard.max(needed)).with_context(|| {
-        format!("{clusters} clusters need {needed} open files, and the hard limit is {hard}: ulimit -Hn {needed}")
+        format!(
+            "{clusters} clusters need {needed} open files, and the hard limit is {hard}: ulimit -Hn {needed}"
+        )
     })
 }

@@ -16,8 +16,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
-use kube::runtime::watcher::{self, Event, watcher};
 use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Client, Resource, ResourceExt as _};
 use quorate_api::keys;
 use serde::de::DeserializeOwned;
@@ -100,7 +100,8 @@ impl Nodes {
         let nodes = self.clone();
         tasks.spawn(self.watch::<Secret>(move |secret| nodes.secret(&secret)));
         let nodes = self.clone();
-        tasks.spawn(self.watch::<PersistentVolumeClaim>(move |claim| nodes.spawn(nodes.clone().claim(claim))));
+        tasks
+            .spawn(self.watch::<PersistentVolumeClaim>(move |claim| nodes.spawn(nodes.clone().claim(claim))));
         let nodes = self.clone();
         tasks.spawn(self.watch::<PodDisruptionBudget>(move |budget| nodes.budget(&budget)));
         let nodes = self.clone();
@@ -164,7 +165,8 @@ impl Nodes {
             pod.ready = ready;
             pod.clone()
         };
-        let status = json!({"status": {"conditions": conditions(ready), "containerStatuses": [container(ready)]}});
+        let status =
+            json!({"status": {"conditions": conditions(ready), "containerStatuses": [container(ready)]}});
         self.pods(&pod.key).patch_status(&pod.name, &PatchParams::default(), &Patch::Merge(status)).await?;
         self.count(&pod.key).await
     }
@@ -212,7 +214,12 @@ impl Nodes {
             return;
         }
         let entry = |name: &str| {
-            secret.data.as_ref().and_then(|data| data.get(name)).map(|entry| entry.0.clone()).unwrap_or_default()
+            secret
+                .data
+                .as_ref()
+                .and_then(|data| data.get(name))
+                .map(|entry| entry.0.clone())
+                .unwrap_or_default()
         };
         self.0
             .certificates
@@ -239,14 +246,16 @@ impl Nodes {
             let volume = format!("pvc-{}", claim.uid().unwrap_or_default());
             claims.patch(&name, &how, &Patch::Merge(json!({"spec": {"volumeName": volume}}))).await?;
         }
-        let bound = json!({"status": {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": requested}});
+        let bound =
+            json!({"status": {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": requested}});
         claims.patch_status(&name, &how, &Patch::Merge(bound)).await?;
         Ok(())
     }
 
     fn budget(&self, budget: &PodDisruptionBudget) {
         let Some(key) = key_of(budget) else { return };
-        let Some(IntOrString::Int(min_available)) = budget.spec.as_ref().and_then(|spec| spec.min_available.clone())
+        let Some(IntOrString::Int(min_available)) =
+            budget.spec.as_ref().and_then(|spec| spec.min_available.clone())
         else {
             return;
         };

@@ -30,7 +30,6 @@ const NODES: &str = "nodes,nodes,nodes,\"system:masters\"";
 pub struct Plane {
     dir: PathBuf,
     client: Client,
-    url: String,
     apiserver: Process,
     etcd: Process,
 }
@@ -89,7 +88,7 @@ impl Plane {
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         config.proxy_url = None;
         let client = Client::try_from(config)?;
-        let mut plane = Self { dir: dir.to_owned(), client, url, apiserver, etcd };
+        let mut plane = Self { dir: dir.to_owned(), client, apiserver, etcd };
         plane.ready().await?;
         plane.define().await?;
         Ok(plane)
@@ -110,11 +109,6 @@ impl Plane {
         &self.dir
     }
 
-    /// Where the API server is.
-    pub fn url(&self) -> &str {
-        &self.url
-    }
-
     /// Fails if one of its programs has ended.
     pub fn check(&mut self) -> Result<()> {
         self.etcd.check()?;
@@ -127,7 +121,9 @@ impl Plane {
         let text = self.client.request_text(request).await?;
         let is_write = |line: &&str| {
             line.starts_with("apiserver_request_total{")
-                && ["POST", "PUT", "PATCH", "DELETE"].iter().any(|verb| line.contains(&format!("verb=\"{verb}\"")))
+                && ["POST", "PUT", "PATCH", "DELETE"]
+                    .iter()
+                    .any(|verb| line.contains(&format!("verb=\"{verb}\"")))
                 && !line.contains("resource=\"leases\"")
         };
         let value = |line: &str| line.rsplit(' ').next().and_then(|value| value.parse::<f64>().ok());

@@ -176,7 +176,10 @@ fn not_here<T>() -> Reply<T> {
 
 #[async_trait]
 impl Cluster for Member {
-    async fn member_list(&self, request: Request<wire::MemberListRequest>) -> Reply<wire::MemberListResponse> {
+    async fn member_list(
+        &self,
+        request: Request<wire::MemberListRequest>,
+    ) -> Reply<wire::MemberListResponse> {
         let list = |etcd: &mut Etcd, header| {
             let members = etcd.members.iter().map(|(name, member)| wire::Member {
                 id: member.id,
@@ -194,7 +197,10 @@ impl Cluster for Member {
         not_here()
     }
 
-    async fn member_remove(&self, _: Request<wire::MemberRemoveRequest>) -> Reply<wire::MemberRemoveResponse> {
+    async fn member_remove(
+        &self,
+        _: Request<wire::MemberRemoveRequest>,
+    ) -> Reply<wire::MemberRemoveResponse> {
         not_here()
     }
 
@@ -251,7 +257,10 @@ impl Maintenance for Member {
         not_here()
     }
 
-    async fn move_leader(&self, request: Request<wire::MoveLeaderRequest>) -> Reply<wire::MoveLeaderResponse> {
+    async fn move_leader(
+        &self,
+        request: Request<wire::MoveLeaderRequest>,
+    ) -> Reply<wire::MoveLeaderResponse> {
         let to = request.into_inner().target_id;
         let own = self.answer(|etcd, header| (etcd.leader == Some(header.member_id), header))?.into_inner();
         match own {
