@@ -3,6 +3,7 @@
 mod auth;
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use quorate_model::{MemberId, PeerUrl, Revision};
 use tonic::transport::Channel;
 use tonic::{Response, Status};
 
-use crate::dial::{Connection, Dialler};
+use crate::dial::{Connection, Dialler, TlsConfig};
 use crate::reply::{alarm_from_wire, header, keys_hash};
 use crate::wire::cluster_client::ClusterClient;
 use crate::wire::downgrade_request::DowngradeAction as WireAction;
@@ -69,9 +70,23 @@ impl MemberClient {
         endpoint: &Endpoint,
         deadlines: Deadlines,
     ) -> Result<Self, BadEndpoint> {
-        let dialler = Dialler::new(transport, endpoint, deadlines)?;
+        Ok(Self::with(Dialler::new(transport, endpoint, deadlines)?, deadlines))
+    }
+
+    /// A client for the member at this address, with the TLS configuration of all members of its cluster and the DNS name that its
+    /// certificate must be valid for.
+    pub fn sharing(
+        transport: Transport,
+        address: SocketAddr,
+        tls: (&TlsConfig, &str),
+        deadlines: Deadlines,
+    ) -> Result<Self, BadEndpoint> {
+        Ok(Self::with(Dialler::sharing(transport, address, deadlines, tls)?, deadlines))
+    }
+
+    fn with(dialler: Dialler, deadlines: Deadlines) -> Self {
         let connection = Mutex::new(dialler.connection());
-        Ok(Self { shared: Arc::new(Shared { dialler, deadline: deadlines.call, connection }) })
+        Self { shared: Arc::new(Shared { dialler, deadline: deadlines.call, connection }) }
     }
 
     /// The status of the member. Needs no quorum.

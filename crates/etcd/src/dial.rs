@@ -5,19 +5,20 @@ mod verdict;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
-use rustls::crypto::ring;
+use rustls::client::Resumption;
+use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Uri};
 
-use crate::{BadEndpoint, Deadlines, Endpoint, Stream, Tls, Transport};
+use crate::{BadEndpoint, Deadlines, Endpoint, Stream, Transport};
 pub(crate) use verdict::Verdict;
 use verdict::VerdictStream;
 
@@ -66,8 +67,24 @@ impl Dialler {
         endpoint: &Endpoint,
         deadlines: Deadlines,
     ) -> Result<Self, BadEndpoint> {
-        let tls = endpoint.tls.as_ref().map(connector).transpose()?;
+        let tls = match &endpoint.tls {
+            Some(tls) => {
+                Some((TlsConnector::from(config(&tls.ca, &tls.cert, &tls.key)?), name(&tls.server_name)?))
+            }
+            None => None,
+        };
         Ok(Self { transport, address: endpoint.address, timeout: deadlines.connect, tls })
+    }
+
+    /// The same with a configuration that others share.
+    pub(crate) fn sharing(
+        transport: Transport,
+        address: SocketAddr,
+        deadlines: Deadlines,
+        (tls, server_name): (&TlsConfig, &str),
+    ) -> Result<Self, BadEndpoint> {
+        let tls = Some((TlsConnector::from(tls.0.clone()), name(server_name)?));
+        Ok(Self { transport, address, timeout: deadlines.connect, tls })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -115,23 +132,42 @@ impl Dialler {
     }
 }
 
-fn connector(tls: &Tls) -> Result<(TlsConnector, ServerName<'static>), BadEndpoint> {
+static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| Arc::new(ring::default_provider()));
+
+/// What the connections to all members of a cluster have in common: the authorities that are trusted, our own certificate and its key. Made
+/// once for a cluster and not once for a connection, it is a small part of what a connection takes.
+#[derive(Clone, Debug)]
+pub struct TlsConfig(Arc<ClientConfig>);
+
+impl TlsConfig {
+    /// All of it as PEM.
+    pub fn new(ca: &[u8], cert: &[u8], key: &[u8]) -> Result<Self, BadEndpoint> {
+        config(ca, cert, key).map(Self)
+    }
+}
+
+fn name(server_name: &str) -> Result<ServerName<'static>, BadEndpoint> {
+    ServerName::try_from(server_name.to_owned()).map_err(|error| BadEndpoint::Tls(error.to_string()))
+}
+
+fn config(ca: &[u8], cert: &[u8], key: &[u8]) -> Result<Arc<ClientConfig>, BadEndpoint> {
     let bad = |error: &dyn std::error::Error| BadEndpoint::Tls(error.to_string());
-    let name = ServerName::try_from(tls.server_name.clone()).map_err(|error| bad(&error))?;
     let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&tls.ca).filter_map(Result::ok));
+    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(ca).filter_map(Result::ok));
     if roots.is_empty() {
         return Err(BadEndpoint::NoCa);
     }
     let chain: Vec<_> =
-        CertificateDer::pem_slice_iter(&tls.cert).collect::<Result<_, _>>().map_err(|error| bad(&error))?;
-    let key = PrivateKeyDer::from_pem_slice(&tls.key).map_err(|error| bad(&error))?;
-    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        CertificateDer::pem_slice_iter(cert).collect::<Result<_, _>>().map_err(|error| bad(&error))?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| bad(&error))?;
+    let mut config = ClientConfig::builder_with_provider(PROVIDER.clone())
         .with_safe_default_protocol_versions()
         .expect("ring knows the default versions")
         .with_root_certificates(roots)
         .with_client_auth_cert(chain, key)
         .map_err(|error| bad(&error))?;
     config.alpn_protocols = vec![b"h2".to_vec()];
-    Ok((TlsConnector::from(Arc::new(config)), name))
+    // A connection lasts as long as its Pod. What it would take to resume one is 20 KiB for each, which nobody would use.
+    config.resumption = Resumption::disabled();
+    Ok(Arc::new(config))
 }

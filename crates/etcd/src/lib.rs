@@ -2,7 +2,7 @@
 //! outcome.
 //!
 //! - [`MemberClient`]: the calls, each with a deadline, none ever retried
-//! - [`Endpoint`], [`Tls`], [`Deadlines`]: where and how to dial, and over which [`Transport`]
+//! - [`Endpoint`], [`Tls`], [`Deadlines`]: where and how to dial, and over which [`Transport`]; [`TlsConfig`]: what members share
 //! - [`MemberStatus`], [`MemberList`], ...: the replies
 //! - [`SnapshotStream`]: the database of a member, as it arrives
 //! - [`CallError`], [`Refusal`]: refused, unknown or unreachable
@@ -25,6 +25,7 @@ mod transport;
 pub mod wire;
 
 pub use client::{MemberClient, Read};
+pub use dial::TlsConfig;
 pub use endpoint::{BadEndpoint, Deadlines, Endpoint, Tls};
 pub use error::CallError;
 pub use handshake::{Handshake, HandshakeError, handshake};

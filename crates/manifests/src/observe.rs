@@ -3,6 +3,7 @@
 //! Pods, Services, budgets, policies and Secrets belong to the cluster if this EtcdCluster controls them. Volumes carry no owner
 //! reference. They belong to the cluster by label and name, also those of an earlier incarnation, which their annotations name.
 
+mod cut;
 mod maintenance;
 mod pods;
 mod rotation;
@@ -36,6 +37,8 @@ use crate::{
     backup_before, bootstrap, budget, certificate, connection, data_store, metadata, network_policy, record,
     restore, service, volume,
 };
+
+pub use cut::cut;
 
 /// The observed objects with the label of the cluster, and the names that the executor found taken.
 #[derive(Clone, Debug)]

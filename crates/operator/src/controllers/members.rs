@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use k8s_openapi::api::core::v1::Secret;
-use quorate_etcd::{BadEndpoint, Deadlines, Endpoint, MemberClient, Tls, Transport};
+use quorate_etcd::{BadEndpoint, Deadlines, Endpoint, MemberClient, TlsConfig, Transport};
 use quorate_manifests::certificate;
 use quorate_model::snapshot::Pod;
 use quorate_model::{ClusterRef, ClusterUid, Leaf, MemberName, Uid};
@@ -54,6 +54,8 @@ pub fn operator_tls(
 pub struct MemberClients {
     transport: Transport,
     tls: Option<ClientTls>,
+    /// Made of it for the first connection, and shared by all.
+    config: Option<TlsConfig>,
     open: BTreeMap<MemberName, Connection>,
 }
 
@@ -83,13 +85,14 @@ pub enum ConnectError {
 impl MemberClients {
     /// No connections yet. New ones run over this transport.
     pub fn over(transport: Transport) -> Self {
-        Self { transport, tls: None, open: BTreeMap::new() }
+        Self { transport, tls: None, config: None, open: BTreeMap::new() }
     }
 
     /// Connects with this from now on. Connections with anything else are dropped.
     pub fn use_tls(&mut self, tls: ClientTls) {
         if self.tls.as_ref() != Some(&tls) {
             self.open.clear();
+            self.config = None;
             self.tls = Some(tls);
         }
     }
@@ -129,14 +132,18 @@ impl MemberClients {
         }
         let parsed: IpAddr = ip.parse().map_err(|_| ConnectError::BadAddress(ip.to_owned()))?;
         let address = SocketAddr::new(parsed, CLIENT_PORT);
-        let endpoint = match &self.tls {
-            Some(ClientTls::Plain) => Endpoint::plain(address),
+        let (transport, deadlines) = (self.transport.clone(), Deadlines::default());
+        let client = match &self.tls {
+            Some(ClientTls::Plain) => MemberClient::over(transport, &Endpoint::plain(address), deadlines)?,
             Some(ClientTls::Tls(credentials)) => {
-                Endpoint::tls(address, credentials.for_member(cluster, member))
+                let config = match &self.config {
+                    Some(config) => config,
+                    None => self.config.insert(credentials.config()?),
+                };
+                MemberClient::sharing(transport, address, (config, &cluster.dns_name(member)), deadlines)?
             }
             Some(ClientTls::NotYet) | None => return Err(ConnectError::NoCertificate),
         };
-        let client = MemberClient::over(self.transport.clone(), &endpoint, Deadlines::default())?;
         let connection = Connection { pod: pod.clone(), ip: ip.to_owned(), client: client.clone() };
         self.open.insert(member.clone(), connection);
         Ok(client)
@@ -150,8 +157,7 @@ impl Connection {
 }
 
 impl Credentials {
-    fn for_member(&self, cluster: &ClusterRef, member: &MemberName) -> Tls {
-        let Self { ca, cert, key } = self.clone();
-        Tls { server_name: cluster.dns_name(member), ca, cert, key }
+    fn config(&self) -> Result<TlsConfig, BadEndpoint> {
+        TlsConfig::new(&self.ca, &self.cert, &self.key)
     }
 }

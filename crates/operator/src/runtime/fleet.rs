@@ -134,8 +134,9 @@ impl<C: Controller> Fleet<C> {
 impl<C: Controller> AnyFleet for Fleet<C> {
     fn open(&self) {
         self.workers().open = true;
-        for root in self.controller().roots().roots() {
-            self.wake(&root);
+        let roots = self.controller().roots().roots();
+        for root in &roots {
+            self.begin(root, roots.len());
         }
     }
 
@@ -151,6 +152,13 @@ impl<C: Controller> AnyFleet for Fleet<C> {
 
 impl<C: Controller> Wake for Fleet<C> {
     fn wake(&self, root: &NamespacedName) {
+        self.begin(root, 1);
+    }
+}
+
+impl<C: Controller> Fleet<C> {
+    /// Notifies the worker of an object, or starts it, as one of so many that begin together.
+    fn begin(&self, root: &NamespacedName, together: usize) {
         let mut workers = self.workers();
         if let Some(events) = workers.by_root.get(root) {
             events.notify_one();
@@ -163,7 +171,9 @@ impl<C: Controller> Wake for Fleet<C> {
             while workers.tasks.try_join_next().is_some() {}
             let (fleet, root) = (self.clone(), root.clone());
             let span = tracing::info_span!("worker", controller = C::NAME, object = %root);
-            workers.tasks.spawn(async move { worker::work(fleet, &root, &events).await }.instrument(span));
+            workers
+                .tasks
+                .spawn(async move { worker::work(fleet, &root, &events, together).await }.instrument(span));
         }
     }
 }

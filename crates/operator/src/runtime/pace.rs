@@ -1,10 +1,22 @@
 //! When the next pass over an object is due.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 /// The interval of passes over what is well and at rest. What Kubernetes reports starts a pass at once, such as a disk that hangs; what
 /// etcd alone knows is noticed within this time and the deadline of a call.
 pub const IDLE: Duration = Duration::from_secs(30);
+
+/// By which part of it [`IDLE`] is longer or shorter, so that what began at the same time does not stay together.
+const JITTER: f64 = 0.1;
+
+/// How many objects are looked at for the first time in a second when an operator begins to lead, and the longest time that this may take. A
+/// first look reads what later ones remember, and connects to every member.
+const FIRST_IN_A_SECOND: f64 = 100.0;
+const FIRST_WITHIN: Duration = Duration::from_secs(30);
+
+/// So few are looked at at once.
+const FEW: usize = 10;
 
 /// The longest interval of passes over what is not well, or waits for a person.
 pub const ATTENTIVE: Duration = Duration::from_secs(10);
@@ -53,6 +65,10 @@ pub enum Outcome {
 pub struct Pace {
     quick: u32,
     failures: u32,
+    /// Of the object, where many began together; without it nothing varies.
+    seed: Option<u64>,
+    together: usize,
+    idle: u64,
 }
 
 impl Outcome {
@@ -72,6 +88,24 @@ impl Outcome {
 }
 
 impl Pace {
+    /// The pace of the worker for this object, as one of so many that begin together.
+    pub fn of(object: &impl Hash, together: usize) -> Self {
+        Self { seed: (together > FEW).then(|| number(object)), together, ..Self::default() }
+    }
+
+    /// How long its first pass may wait; `None` if it is due at once.
+    pub fn first(&self) -> Option<Duration> {
+        #[expect(clippy::cast_precision_loss, reason = "no fleet is that large")]
+        let all = Duration::from_secs_f64(self.together as f64 / FIRST_IN_A_SECOND).min(FIRST_WITHIN);
+        self.seed.map(|seed| all.mul_f64(part(seed)))
+    }
+
+    fn idle(&mut self) -> Duration {
+        self.idle = self.idle.wrapping_add(1);
+        let by = self.seed.map_or(0.5, |seed| part(number(&(seed, self.idle))));
+        IDLE.mul_f64(1.0 + JITTER * (2.0 * by - 1.0))
+    }
+
     /// How long to wait until the next pass, unless an event comes first.
     pub fn after(&mut self, ended: Outcome) -> Duration {
         match ended {
@@ -96,7 +130,7 @@ impl Pace {
             Outcome::Failed => grow(RETRY.0, RETRY.1, &mut self.failures),
             Outcome::Idle => {
                 self.quick = 0;
-                IDLE
+                self.idle()
             }
             Outcome::UserMustEdit => {
                 self.quick = 0;
@@ -110,6 +144,19 @@ impl Pace {
         self.quick = 0;
         self.failures = 0;
     }
+}
+
+/// The same number in every operator.
+fn number(of: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A number as a part of 1.
+fn part(number: u64) -> f64 {
+    let [high, low, ..] = number.to_be_bytes();
+    f64::from(u16::from_be_bytes([high, low])) / f64::from(u16::MAX)
 }
 
 /// Doubles from `first` up to `last`.
@@ -162,6 +209,38 @@ mod tests {
         let mut pace = Pace::default();
         let waits: Vec<u128> = (0..9).map(|_| pace.after(Outcome::NoProgress).as_millis()).collect();
         assert_eq!(waits, [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]);
+    }
+
+    #[test]
+    fn objects_that_are_well_are_not_looked_at_together_for_long() {
+        let mut paces: Vec<Pace> = (0..1000).map(|object| Pace::of(&object, 1000)).collect();
+        let mut firsts: Vec<Duration> = paces.iter().filter_map(Pace::first).collect();
+        firsts.sort();
+        assert!(firsts[999] <= Duration::from_secs(10), "{:?}", firsts[999]);
+        let in_a_second = |second: u64| {
+            let is_in = |first: &&Duration| first.as_secs() == second;
+            firsts.iter().filter(is_in).count()
+        };
+        assert!((0..10).all(|second| (60..150).contains(&in_a_second(second))), "{firsts:?}");
+        // Ten minutes after they all began together.
+        let mut due: Vec<u64> = paces
+            .iter_mut()
+            .map(|pace| (0..20).map(|_| pace.after(Outcome::Idle)).sum::<Duration>().as_secs())
+            .collect();
+        due.sort_unstable();
+        let busiest = due.chunk_by(|one, next| one == next).map(<[u64]>::len).max();
+        assert!(busiest < Some(150), "{busiest:?} of 1000 in one second");
+        let average = due.iter().sum::<u64>() / 1000;
+        assert!((595..=605).contains(&average), "{average}");
+        assert!(paces.iter_mut().all(|pace| (27..=33).contains(&pace.after(Outcome::Idle).as_secs())));
+    }
+
+    #[test]
+    fn few_objects_are_looked_at_at_once_and_many_within_half_a_minute() {
+        assert_eq!(Pace::of(&"a", FEW).first(), None);
+        assert_eq!(Pace::of(&"a", FEW).after(Outcome::Idle), IDLE);
+        let firsts: Vec<_> = (0..100).map(|object| Pace::of(&object, 100_000).first()).collect();
+        assert!(firsts.iter().all(|first| first.is_some_and(|first| first <= FIRST_WITHIN)), "{firsts:?}");
     }
 
     #[test]

@@ -18,6 +18,9 @@ use tokio_util::sync::CancellationToken;
 
 pub use index::{Index, NamespacedName};
 
+/// How many objects a list has at a time: a page is in memory as a whole, before anything is taken off its objects.
+const PAGE: u32 = 100;
+
 /// A kind that can be watched.
 pub trait Watched:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -74,6 +77,17 @@ impl<'a> Watches<'a> {
         self.add_by(config, index, move |object: &K| owner(object.meta()));
     }
 
+    /// Adds the watch of one kind, of whose objects `cut` takes off what nobody reads before they are kept.
+    pub fn add_cut<K: Watched>(
+        &mut self,
+        config: &watcher::Config,
+        index: &Index<K>,
+        owner: Owner,
+        cut: fn(&mut K),
+    ) {
+        self.add_with(config, index, move |object: &K| owner(object.meta()), cut);
+    }
+
     /// Adds the watch of one kind whose objects name their root object in their spec.
     pub fn add_by<K: Watched>(
         &mut self,
@@ -81,13 +95,23 @@ impl<'a> Watches<'a> {
         index: &Index<K>,
         owner: impl Fn(&K) -> Option<NamespacedName> + Send + Sync + 'static,
     ) {
+        self.add_with(config, index, owner, |_| {});
+    }
+
+    fn add_with<K: Watched>(
+        &mut self,
+        config: &watcher::Config,
+        index: &Index<K>,
+        owner: impl Fn(&K) -> Option<NamespacedName> + Send + Sync + 'static,
+        cut: fn(&mut K),
+    ) {
         let owner: OwnerOf<K> = Arc::new(owner);
         if self.namespaces.is_empty() {
-            self.add_in(None, Api::all(self.client.clone()), config.clone(), index, owner.clone());
+            self.add_in(None, Api::all(self.client.clone()), config.clone(), index, (owner.clone(), cut));
         }
         for namespace in self.namespaces {
             let api = Api::namespaced(self.client.clone(), namespace);
-            self.add_in(Some(namespace.clone()), api, config.clone(), index, owner.clone());
+            self.add_in(Some(namespace.clone()), api, config.clone(), index, (owner.clone(), cut));
         }
     }
 
@@ -102,12 +126,12 @@ impl<'a> Watches<'a> {
         api: Api<K>,
         config: watcher::Config,
         index: &Index<K>,
-        owner: OwnerOf<K>,
+        (owner, cut): (OwnerOf<K>, fn(&mut K)),
     ) {
         let listed = CancellationToken::new();
         let (index, wake) = (index.clone(), self.wake.clone());
-        let watch = Watch { namespace, index, owner, wake, listed: listed.clone() };
-        self.futures.push(Box::pin(watch.follow(api, config)));
+        let watch = Watch { namespace, index, owner, cut, wake, listed: listed.clone() };
+        self.futures.push(Box::pin(watch.follow(api, config.page_size(PAGE))));
         self.listed.push(listed);
     }
 }
@@ -116,13 +140,19 @@ struct Watch<K> {
     namespace: Option<String>,
     index: Index<K>,
     owner: OwnerOf<K>,
+    cut: fn(&mut K),
     wake: Arc<dyn Wake>,
     listed: CancellationToken,
 }
 
 impl<K: Watched> Watch<K> {
     async fn follow(self, api: Api<K>, config: watcher::Config) {
-        let mut events = Box::pin(watch(api, config).default_backoff().modify(drop_managed_fields));
+        let cut = self.cut;
+        let kept = move |object: &mut K| {
+            drop_managed_fields(object);
+            cut(object);
+        };
+        let mut events = Box::pin(watch(api, config).default_backoff().modify(kept));
         let mut list = Vec::new();
         while let Some(event) = events.next().await {
             match event {

@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt as _;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::runtime::controller::{Controller, Pass, Runtime, Worker};
 use crate::runtime::fleet::Fleet;
@@ -13,12 +13,25 @@ use crate::runtime::metrics::Metrics;
 use crate::runtime::pace::{Outcome, Pace};
 use crate::runtime::watch::NamespacedName;
 
-/// Works on one root object until it is gone or `runtime.stop` is cancelled.
-pub(crate) async fn work<C: Controller>(fleet: Fleet<C>, root: &NamespacedName, events: &Notify) {
+/// Works on one root object until it is gone or `runtime.stop` is cancelled. Its first pass may wait, where `begin` workers begin together.
+pub(crate) async fn work<C: Controller>(
+    fleet: Fleet<C>,
+    root: &NamespacedName,
+    events: &Notify,
+    begin: usize,
+) {
     let controller = fleet.controller();
     let Runtime { metrics, stop, .. } = fleet.runtime();
     let mut worker = controller.worker(root);
-    let mut pace = Pace::default();
+    let mut pace = Pace::of(root, begin);
+    if let Some(first) = pace.first() {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = sleep(first) => {}
+            // Something happens to it.
+            () = events.notified() => {}
+        }
+    }
     while !stop.is_cancelled() {
         let outcome = match counted_pass(&mut worker, C::NAME, metrics).await {
             Some(Pass::Gone) if fleet.retire(root) => break,

@@ -14,6 +14,7 @@ mod process;
 mod serve;
 mod table;
 #[path = "../process.rs"]
+#[allow(dead_code, reason = "what is asked of Pods is for the other benchmarks")]
 mod used;
 #[path = "../wait.rs"]
 mod wait;

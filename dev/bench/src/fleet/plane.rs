@@ -30,7 +30,6 @@ const NODES: &str = "nodes,nodes,nodes,\"system:masters\"";
 pub struct Plane {
     dir: PathBuf,
     client: Client,
-    url: String,
     apiserver: Process,
     etcd: Process,
 }
@@ -89,7 +88,7 @@ impl Plane {
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         config.proxy_url = None;
         let client = Client::try_from(config)?;
-        let mut plane = Self { dir: dir.to_owned(), client, url, apiserver, etcd };
+        let mut plane = Self { dir: dir.to_owned(), client, apiserver, etcd };
         plane.ready().await?;
         plane.define().await?;
         Ok(plane)
@@ -108,11 +107,6 @@ impl Plane {
     /// The folder of all logs.
     pub fn dir(&self) -> &Path {
         &self.dir
-    }
-
-    /// Where the API server is.
-    pub fn url(&self) -> &str {
-        &self.url
     }
 
     /// Fails if one of its programs has ended.

@@ -46,7 +46,7 @@ impl Indexes {
         let Self { clusters, pods, volumes, services, budgets, secrets, network_policies, restores } = self;
         let labelled = Config::default().labels(keys::CLUSTER);
         watches.add(&Config::default(), clusters, itself);
-        watches.add(&labelled, pods, by_label);
+        watches.add_cut(&labelled, pods, by_label, quorate_manifests::observe::cut);
         watches.add(&labelled, volumes, by_label);
         watches.add(&labelled, services, by_label);
         watches.add(&labelled, budgets, by_label);

@@ -1,0 +1,80 @@
+//! Pods without what nobody reads. A cache of thousands of them is most of the operator's memory, and what a Pod's volumes, probes and
+//! placement take is most of a Pod.
+
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodSpec, PodStatus};
+use quorate_api::job::ORDER;
+use quorate_api::keys;
+use quorate_model::{ClusterRef, Leaf};
+
+use crate::certificate::Certificate;
+use crate::pod::{AGENT_VOLUME, ETCD};
+
+/// Takes off a member's Pod what no observation reads: what is observed of it stays the same.
+pub fn cut(pod: &mut Pod) {
+    let meta = &pod.metadata;
+    let cluster = meta.labels.as_ref().and_then(|labels| labels.get(keys::CLUSTER)).cloned();
+    let at = ClusterRef::new(meta.namespace.clone().unwrap_or_default(), cluster.unwrap_or_default());
+    pod.spec = pod.spec.take().map(|spec| cut_spec(spec, &at));
+    pod.status = pod.status.take().map(cut_status);
+}
+
+fn cut_spec(spec: PodSpec, at: &ClusterRef) -> PodSpec {
+    let credential = Certificate::from(Leaf::Operator).secret_name(at);
+    let volumes = spec.volumes.map(|volumes| {
+        let is_read = |volume: &k8s_openapi::api::core::v1::Volume| {
+            let secret = volume.secret.as_ref().and_then(|secret| secret.secret_name.as_ref());
+            volume.name == AGENT_VOLUME || secret == Some(&credential)
+        };
+        volumes.into_iter().filter(is_read).collect()
+    });
+    PodSpec {
+        containers: spec.containers.into_iter().map(cut_container).collect(),
+        init_containers: spec.init_containers.map(|all| all.into_iter().map(cut_container).collect()),
+        node_name: spec.node_name,
+        scheduler_name: spec.scheduler_name,
+        scheduling_gates: spec.scheduling_gates,
+        volumes,
+        ..PodSpec::default()
+    }
+}
+
+/// Of other containers than etcd's only the names are read.
+fn cut_container(container: Container) -> Container {
+    let Container { name, image, command, args, env, .. } = container;
+    if name != ETCD {
+        return Container { name, ..Container::default() };
+    }
+    let env = env.map(|env| env.into_iter().filter(|env| env.name == ORDER).collect());
+    Container { name, image, command, args, env, ..Container::default() }
+}
+
+fn cut_status(status: PodStatus) -> PodStatus {
+    let PodStatus { phase, reason, message, conditions, pod_ip, .. } = status;
+    let cut = |all: Option<Vec<ContainerStatus>>| {
+        all.map(|all| all.into_iter().map(cut_container_status).collect())
+    };
+    PodStatus {
+        phase,
+        reason,
+        message,
+        conditions,
+        pod_ip,
+        container_statuses: cut(status.container_statuses),
+        init_container_statuses: cut(status.init_container_statuses),
+        ..PodStatus::default()
+    }
+}
+
+fn cut_container_status(status: ContainerStatus) -> ContainerStatus {
+    let ContainerStatus { name, image, ready, started, restart_count, state, last_state, .. } = status;
+    ContainerStatus {
+        name,
+        image,
+        ready,
+        started,
+        restart_count,
+        state,
+        last_state,
+        ..ContainerStatus::default()
+    }
+}
