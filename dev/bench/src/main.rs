@@ -32,11 +32,7 @@ enum Bench {
     #[command(subcommand)]
     Backup(backup::Backup),
     /// What a fleet costs one operator: a real API server, the operator, and one process that is all members
-    Fleet {
-        /// Its own; `fleet --help` shows them
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
-        args: Vec<String>,
-    },
+    Fleet,
     /// How long writes pause while leaders are drained, deleted, rolled and upgraded, and how soon a member is back, on the real
     /// Kubernetes of `cargo xtask kube`
     Disrupt(Disrupt),
@@ -127,7 +123,7 @@ fn run(bench: &Bench) -> Result<()> {
                 Bench::Create(args) if args.kube => kube::run(args).await,
                 Bench::Create(args) => Box::pin(create::run(args)).await,
                 Bench::Disrupt(args) => kube::disrupt(args).await,
-                Bench::Fleet { .. } => anyhow::bail!("`cargo xtask bench fleet` runs a program of its own"),
+                Bench::Fleet => anyhow::bail!("`cargo xtask bench fleet` runs a program of its own"),
                 Bench::Life(args) => kube::life(args).await,
             }
         };

@@ -101,11 +101,11 @@ impl Nodes {
         tasks.spawn(self.watch::<Secret>(move |secret| nodes.secret(&secret)));
         let nodes = self.clone();
         tasks
-            .spawn(self.watch::<PersistentVolumeClaim>(move |claim| nodes.spawn(nodes.clone().claim(claim))));
+            .spawn(self.watch::<PersistentVolumeClaim>(move |claim| Self::spawn(nodes.clone().claim(claim))));
         let nodes = self.clone();
         tasks.spawn(self.watch::<PodDisruptionBudget>(move |budget| nodes.budget(&budget)));
         let nodes = self.clone();
-        tasks.spawn(self.watch::<Pod>(move |pod| nodes.spawn(nodes.clone().pod(pod))));
+        tasks.spawn(self.watch::<Pod>(move |pod| Self::spawn(nodes.clone().pod(pod))));
         tasks
     }
 
@@ -184,7 +184,7 @@ impl Nodes {
                     Ok(Event::Apply(object) | Event::InitApply(object)) => changed(object),
                     Ok(Event::Delete(mut object)) => {
                         // One whose end nobody waited for.
-                        object.meta_mut().deletion_timestamp.get_or_insert(Time(Timestamp::now()));
+                        object.meta_mut().deletion_timestamp.get_or_insert(Time(now()));
                         changed(object);
                     }
                     Ok(Event::Init | Event::InitDone) => {}
@@ -194,7 +194,7 @@ impl Nodes {
         })
     }
 
-    fn spawn(&self, work: impl Future<Output = Result<()>> + Send + 'static) {
+    fn spawn(work: impl Future<Output = Result<()>> + Send + 'static) {
         tokio::spawn(async move {
             if let Err(error) = work.await {
                 // An object that changed or went meanwhile comes again, or never.
@@ -264,7 +264,7 @@ impl Nodes {
         lock(&self.0.budgets).insert(key.clone(), seen);
         if budget.status.as_ref().and_then(|status| status.observed_generation) != Some(generation) {
             let nodes = self.clone();
-            self.spawn(async move { nodes.count(&key).await });
+            Self::spawn(async move { nodes.count(&key).await });
         }
     }
 
@@ -341,7 +341,7 @@ impl Nodes {
         }
         let status = json!({"status": {
             "phase": "Running", "podIP": address, "podIPs": [{"ip": address}], "hostIP": "127.0.0.1",
-            "hostIPs": [{"ip": "127.0.0.1"}], "startTime": Timestamp::now().to_string(), "qosClass": "Burstable",
+            "hostIPs": [{"ip": "127.0.0.1"}], "startTime": now().to_string(), "qosClass": "Burstable",
             "conditions": conditions(has_quorum), "containerStatuses": [container(has_quorum)],
         }});
         {
@@ -402,12 +402,17 @@ fn launch(pod: &Pod) -> Option<Launch> {
     })
 }
 
+#[expect(clippy::disallowed_methods, reason = "a kubelet has a clock of its own")]
+fn now() -> Timestamp {
+    Timestamp::now()
+}
+
 /// As a kubelet writes them.
 fn conditions(ready: bool) -> Value {
-    let now = Timestamp::now().to_string();
+    let at = now().to_string();
     let one = |type_: &str, is: bool| {
         let status = if is { "True" } else { "False" };
-        json!({"type": type_, "status": status, "lastProbeTime": null, "lastTransitionTime": now, "observedGeneration": 1})
+        json!({"type": type_, "status": status, "lastProbeTime": null, "lastTransitionTime": at, "observedGeneration": 1})
     };
     json!([
         one("PodReadyToStartContainers", true),
@@ -425,6 +430,6 @@ fn container(ready: bool) -> Value {
         "imageID": format!("gcr.io/etcd-development/etcd@sha256:{digest}"),
         "containerID": format!("containerd://{digest}"),
         "ready": ready, "started": true, "restartCount": 0,
-        "state": {"running": {"startedAt": Timestamp::now().to_string()}}, "lastState": {},
+        "state": {"running": {"startedAt": now().to_string()}}, "lastState": {},
     })
 }

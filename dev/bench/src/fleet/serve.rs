@@ -42,7 +42,10 @@ pub struct Pem {
 
 /// The TLS configurations of clusters, by their Secrets.
 #[derive(Clone, Default)]
-pub struct Certificates(Arc<Mutex<HashMap<(String, String), (Pem, Option<Arc<ServerConfig>>)>>>);
+pub struct Certificates(Arc<Mutex<HashMap<(String, String), Kept>>>);
+
+/// A Secret, and what was made of it once it was needed.
+type Kept = (Pem, Option<Arc<ServerConfig>>);
 
 impl Certificates {
     /// The Secret of a cluster is this.
@@ -148,6 +151,7 @@ type Reply<T> = Result<Response<T>, Status>;
 
 impl Member {
     /// An answer from the member's own state.
+    #[expect(clippy::unnecessary_wraps, reason = "what every call returns")]
     fn answer<T>(&self, act: impl FnOnce(&mut Etcd, ResponseHeader) -> T) -> Reply<T> {
         let mut etcd = lock(&self.etcd);
         let header = self.header(&etcd);
@@ -265,10 +269,10 @@ impl Maintenance for Member {
         let own = self.answer(|etcd, header| (etcd.leader == Some(header.member_id), header))?.into_inner();
         match own {
             (false, _) => Err(Status::new(Code::FailedPrecondition, "etcdserver: not leader")),
-            (true, header) => match self.answer(|etcd, _| etcd.move_leader(to))?.into_inner() {
-                true => Ok(Response::new(wire::MoveLeaderResponse { header: Some(header) })),
-                false => Err(Status::new(Code::FailedPrecondition, "etcdserver: bad leader transferee")),
-            },
+            (true, header) if self.answer(|etcd, _| etcd.move_leader(to))?.into_inner() => {
+                Ok(Response::new(wire::MoveLeaderResponse { header: Some(header) }))
+            }
+            (true, _) => Err(Status::new(Code::FailedPrecondition, "etcdserver: bad leader transferee")),
         }
     }
 
