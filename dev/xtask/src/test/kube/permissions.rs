@@ -14,7 +14,7 @@ use crate::{kube, manifests, repo};
 const ACCOUNT: &str = "system:serviceaccount:quorate-system:quorate";
 
 /// Permissions that are not used in every run.
-const NOT_ALWAYS_SEEN: [(&str, &str); 11] = [
+const NOT_ALWAYS_SEEN: [(&str, &str); 17] = [
     // No request of its own: an API server that is configured to checks it when an owner reference with blockOwnerDeletion is
     // written.
     ("etcdclusters.operator.etcd.io/finalizers", "update"),
@@ -25,6 +25,14 @@ const NOT_ALWAYS_SEEN: [(&str, &str); 11] = [
     // Written for an EtcdUser, which the tier `etcd` has and no behaviour on kubelets.
     ("etcdusers.operator.etcd.io", "patch"),
     ("etcdusers.operator.etcd.io/status", "patch"),
+    // Read again after a conflict.
+    ("etcdusers.operator.etcd.io", "get"),
+    // A cluster by cert-manager is on kubelets with `--full` alone.
+    ("certificates.cert-manager.io", "get"),
+    ("certificates.cert-manager.io", "create"),
+    ("certificates.cert-manager.io", "patch"),
+    ("certificates.cert-manager.io", "delete"),
+    ("certificaterequests.cert-manager.io", "list"),
     // Read again after a conflict with the disruption controller.
     ("poddisruptionbudgets.policy", "get"),
     // Read again where another one's policy, or one without its label, has the name.
