@@ -38,7 +38,7 @@ use crate::{
     restore, service, volume,
 };
 
-pub use cut::cut;
+pub use cut::{cut, trim};
 
 /// The observed objects with the label of the cluster, and the names that the executor found taken.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ mod backup;
 mod cluster;
 #[cfg(test)]
 mod example;
-mod members;
+pub(crate) mod members;
 pub(crate) mod own_namespace;
 #[cfg(test)]
 mod page;
@@ -29,6 +29,7 @@ use crate::runtime::fleet::Fleets;
 use crate::runtime::watch::Index;
 use backup::{BackupController, ReadBackup};
 use cluster::{ClusterController, OtherKinds};
+use members::KeptConnections;
 use restore::RestoreController;
 use schedule::{ReadSchedule, ScheduleController};
 use user::{ReadUser, UserController};
@@ -39,6 +40,8 @@ pub(crate) struct Config {
     pub(crate) defaults: Defaults,
     /// What connections to members run over.
     pub(crate) transport: Transport,
+    /// How many of those stay open while nothing is to be done.
+    pub(crate) kept_connections: usize,
     /// How many clusters may take new defaults at a time.
     pub(crate) max_rolling: Limit,
     /// How many backups may run at a time over all clusters; any number if it is 0.
@@ -47,7 +50,7 @@ pub(crate) struct Config {
 
 /// Adds every controller of the product.
 pub(crate) fn add_all(fleets: &mut Fleets, registry: &mut Registry, config: Config) {
-    let Config { defaults, transport, max_rolling, max_backups } = config;
+    let Config { defaults, transport, kept_connections, max_rolling, max_backups } = config;
     let runtime = fleets.runtime().clone();
     let shared = Arc::new(defaults.clone());
     let schedules = Index::<ReadSchedule>::default();
@@ -57,7 +60,7 @@ pub(crate) fn add_all(fleets: &mut Fleets, registry: &mut Registry, config: Conf
         &runtime,
         registry,
         defaults,
-        transport.clone(),
+        (transport.clone(), KeptConnections::new(kept_connections)),
         max_rolling,
         OtherKinds { schedules: schedules.clone(), backups: backups.clone(), users: users.clone() },
     );

@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::{Bind, Delivery, OperatorArgs};
+use crate::controllers::members::KEPT;
 use crate::controllers::own_namespace::OwnNamespace;
 use crate::controllers::{self, Config};
 use crate::runtime::api_clock::ApiClock;
@@ -39,6 +40,9 @@ const GRACE: Duration = Duration::from_secs(8);
 const VERSION_TRIES: u32 = 5;
 const VERSION_REPLY: Duration = Duration::from_secs(2);
 const VERSION_RETRY: Duration = Duration::from_secs(1);
+
+/// How many reads of single objects may be under way in passes.
+const READERS: usize = 32;
 
 /// How an operator runs.
 #[derive(Clone)]
@@ -63,6 +67,8 @@ pub struct Options {
     pub clock: Clock,
     /// What connections to members run over.
     pub transport: Transport,
+    /// How many connections to members stay open while nothing is to be done in their clusters.
+    pub kept_connections: usize,
     /// How many clusters may take new defaults of the operator at a time.
     pub max_rolling: Limit,
     /// How many backups may run at a time over all clusters; any number if it is 0.
@@ -132,6 +138,7 @@ pub async fn run_with(
     let config = Config {
         defaults: options.defaults.clone(),
         transport: options.transport.clone(),
+        kept_connections: options.kept_connections,
         max_rolling: options.max_rolling,
         max_backups: options.max_backups,
     };
@@ -176,6 +183,7 @@ pub(crate) async fn run_controllers(
         client,
         leadership: leadership.clone(),
         writers: Arc::new(Semaphore::new(options.workers)),
+        readers: Arc::new(Semaphore::new(READERS)),
         hook: options.hook,
         clock: options.clock,
         api_clock,
@@ -279,6 +287,7 @@ impl From<OperatorArgs> for Options {
             },
             clock: Clock::system(),
             transport: Transport::network(),
+            kept_connections: KEPT,
             max_rolling: args.max_clusters_rolling,
             max_backups: args.max_backups_running,
             own_namespace: None,

@@ -2,13 +2,16 @@
 //! to the modelled members is counted.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::world::members::CallOutcome;
+use crate::world::requests::RequestOutcome;
 use crate::world::{World, plain, scale, settled, until};
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
+use quorate_etcd::Transport;
 use quorate_model::PeerUrl;
 use quorate_sim::world::faults::Fault;
 use tokio::time::Instant;
@@ -253,4 +256,37 @@ async fn a_quorum_that_is_lost_without_an_event_is_reported_when_the_doubt_ends(
     // A calm look, 15 s of doubt, and a second until the pass after that.
     ensure!(took <= Duration::from_secs(30 + 15 + 2), "{took:?}");
     Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_no_connection_is_kept_each_look_of_a_calm_cluster_makes_its_own_and_is_the_same_look()
+-> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = world.kubelet();
+    let dials = Arc::new(Mutex::new(0_usize));
+    let (members, counted) = (world.members.transport(), dials.clone());
+    let transport = Transport::instead(move |address: SocketAddr| {
+        if address.port() == 2379 {
+            *counted.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        }
+        let members = members.clone();
+        async move { members.dial(address).await }
+    });
+    let client = world.client_through(|_| RequestOutcome::Open);
+    let _operator = world.operator_over(client, |options| {
+        options.transport = transport;
+        options.kept_connections = 2;
+    });
+    let so_far = || *dials.lock().unwrap_or_else(PoisonError::into_inner);
+    let calls = calm(&world).await?;
+    let (before, version) = (so_far(), world.kube.store().version());
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let (made, calls) = (so_far() - before, calls.so_far());
+    ensure!(made == 20, "one of three members is connected to in each of 20 looks, and not {made} times");
+    let total: usize = calls.values().sum();
+    ensure!(total <= 66 && calls.get("Status") == Some(&60), "{calls:?}");
+    ensure!(world.kube.store().version() == version, "nothing is written");
+    // What is done then is done over connections that are made for it.
+    scale(&world, 2).await?;
+    settled(&world, 2).await
 }

@@ -122,6 +122,7 @@ impl World {
             hook: Arc::new(NoCrash),
             clock: self.clock.clone(),
             transport: self.members.transport(),
+            kept_connections: 100,
             max_rolling: quorate_planner::fleet::Limit::default(),
             max_backups: 0,
             own_namespace: None,

@@ -9,6 +9,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::{DeserializeGuard, Resource};
 use quorate_api::{EtcdCluster, EtcdRestore};
+use quorate_manifests::observe::{cut, trim};
 use quorate_manifests::{ClusterObjects, Kind, NameConflict};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -83,21 +84,27 @@ pub struct ClusterView {
 }
 
 impl Object {
-    /// The object that the API server replied with.
+    /// The object that the API server replied with, cut as the watches cut it: it is kept until they have reported it.
     pub fn parse(kind: Kind, object: Value) -> Result<Self, serde_json::Error> {
-        fn parsed<K: Resource + DeserializeOwned>(object: Value) -> Result<Arc<K>, serde_json::Error> {
+        fn parsed<K: Resource + DeserializeOwned>(object: Value) -> Result<K, serde_json::Error> {
             let mut object: K = serde_json::from_value(object)?;
-            object.meta_mut().managed_fields = None;
-            Ok(Arc::new(object))
+            trim(object.meta_mut());
+            Ok(object)
+        }
+        fn kept<K: Resource + DeserializeOwned>(object: Value) -> Result<Arc<K>, serde_json::Error> {
+            parsed(object).map(Arc::new)
         }
         match kind {
-            Kind::Cluster => parsed(object).map(Self::Cluster),
-            Kind::Pod => parsed(object).map(Self::Pod),
-            Kind::Volume => parsed(object).map(Self::Volume),
-            Kind::Service => parsed(object).map(Self::Service),
-            Kind::Budget => parsed(object).map(Self::Budget),
-            Kind::Secret => parsed(object).map(Self::Secret),
-            Kind::NetworkPolicy => parsed(object).map(Self::NetworkPolicy),
+            Kind::Cluster => kept(object).map(Self::Cluster),
+            Kind::Pod => parsed(object).map(|mut pod| {
+                cut(&mut pod);
+                Self::Pod(Arc::new(pod))
+            }),
+            Kind::Volume => kept(object).map(Self::Volume),
+            Kind::Service => kept(object).map(Self::Service),
+            Kind::Budget => kept(object).map(Self::Budget),
+            Kind::Secret => kept(object).map(Self::Secret),
+            Kind::NetworkPolicy => kept(object).map(Self::NetworkPolicy),
         }
     }
 

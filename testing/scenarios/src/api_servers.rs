@@ -154,6 +154,7 @@ fn deployment(tenant: &Tenant<'_>, namespace: &str) -> Result<Value> {
         format!("--etcd-prefix=/{name}"),
         // Etcd compacts by itself: a compaction by one tenant is one of all.
         "--etcd-compaction-interval=0".to_owned(),
+        "--etcd-healthcheck-timeout=10s".to_owned(),
         format!("--etcd-cafile={CERTIFICATE}/ca.crt"),
         format!("--etcd-certfile={CERTIFICATE}/tls.crt"),
         format!("--etcd-keyfile={CERTIFICATE}/tls.key"),

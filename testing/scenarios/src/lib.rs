@@ -15,6 +15,7 @@
 //! - [`history`]: what a few more clients called and were answered; it must be linearizable
 //! - [`Disruptions`]: who took which Pod, and what served at that moment
 //! - [`Page`]: a page of the documentation; every command on it is run in a [`Shell`]
+//! - [`Timeline`]: what a person sees of a cluster, second by second
 //! - [`Session`]: what a page shows of a shell; what a run prints is compared with it
 //! - [`conformance`]: localkube compared with a real Kubernetes, call by call
 //!
@@ -39,6 +40,7 @@ pub mod rounds;
 mod s3;
 mod session;
 mod shell;
+mod timeline;
 mod world;
 mod writer;
 
@@ -53,6 +55,7 @@ pub use playground::{Playground, refused};
 pub use s3::S3Server;
 pub use session::{Session, Step, Values};
 pub use shell::Shell;
+pub use timeline::Timeline;
 pub use world::{ProcessFault, World, clear_directory};
 pub use writer::{Acknowledged, Figures, Pause, Writer, report};
 

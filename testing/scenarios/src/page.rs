@@ -22,6 +22,11 @@ impl Page {
         Ok(Self { commands: commands(&text), covered: BTreeSet::new() })
     }
 
+    /// All commands of the page.
+    pub fn commands(&self) -> impl Iterator<Item = &str> {
+        self.commands.iter().map(String::as_str)
+    }
+
     /// Runs a command of the page; returns what it printed.
     pub async fn run(&mut self, shell: &Shell, command: &str) -> Result<String> {
         self.mark_as_covered(command)?;

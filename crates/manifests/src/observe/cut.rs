@@ -1,13 +1,26 @@
-//! Pods without what nobody reads. A cache of thousands of them is most of the operator's memory, and what a Pod's volumes, probes and
+//! Objects without what nobody reads. A cache of thousands of them is most of the operator's memory, and what a Pod's volumes, probes and
 //! placement take is most of a Pod.
 
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodSpec, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use quorate_api::job::ORDER;
 use quorate_api::keys;
 use quorate_model::{ClusterRef, Leaf};
 
 use crate::certificate::Certificate;
 use crate::pod::{AGENT_VOLUME, ETCD};
+
+/// Takes off what no observation reads of any object. Managed fields are half of an object's metadata, and a list that was decoded has room for more
+/// than it holds.
+pub fn trim(meta: &mut ObjectMeta) {
+    meta.managed_fields = None;
+    if let Some(owners) = &mut meta.owner_references {
+        owners.shrink_to_fit();
+    }
+    if let Some(finalizers) = &mut meta.finalizers {
+        finalizers.shrink_to_fit();
+    }
+}
 
 /// Takes off a member's Pod what no observation reads: what is observed of it stays the same.
 pub fn cut(pod: &mut Pod) {
@@ -25,11 +38,11 @@ fn cut_spec(spec: PodSpec, at: &ClusterRef) -> PodSpec {
             let secret = volume.secret.as_ref().and_then(|secret| secret.secret_name.as_ref());
             volume.name == AGENT_VOLUME || secret == Some(&credential)
         };
-        volumes.into_iter().filter(is_read).collect()
+        fitting(volumes.into_iter().filter(is_read))
     });
     PodSpec {
-        containers: spec.containers.into_iter().map(cut_container).collect(),
-        init_containers: spec.init_containers.map(|all| all.into_iter().map(cut_container).collect()),
+        containers: fitting(spec.containers.into_iter().map(cut_container)),
+        init_containers: spec.init_containers.map(|all| fitting(all.into_iter().map(cut_container))),
         node_name: spec.node_name,
         scheduler_name: spec.scheduler_name,
         scheduling_gates: spec.scheduling_gates,
@@ -44,15 +57,16 @@ fn cut_container(container: Container) -> Container {
     if name != ETCD {
         return Container { name, ..Container::default() };
     }
-    let env = env.map(|env| env.into_iter().filter(|env| env.name == ORDER).collect());
+    let env = env.map(|env| fitting(env.into_iter().filter(|env| env.name == ORDER)));
+    let [command, args] = [command, args].map(|words| words.map(|words| fitting(words.into_iter())));
     Container { name, image, command, args, env, ..Container::default() }
 }
 
 fn cut_status(status: PodStatus) -> PodStatus {
     let PodStatus { phase, reason, message, conditions, pod_ip, .. } = status;
-    let cut = |all: Option<Vec<ContainerStatus>>| {
-        all.map(|all| all.into_iter().map(cut_container_status).collect())
-    };
+    let conditions = conditions.map(|all| fitting(all.into_iter()));
+    let cut =
+        |all: Option<Vec<ContainerStatus>>| all.map(|all| fitting(all.into_iter().map(cut_container_status)));
     PodStatus {
         phase,
         reason,
@@ -77,4 +91,11 @@ fn cut_container_status(status: ContainerStatus) -> ContainerStatus {
         last_state,
         ..ContainerStatus::default()
     }
+}
+
+/// Without room for more: a list that was decoded has room for four containers, of 1.5 KiB each, and what is collected of it keeps that.
+fn fitting<T>(all: impl Iterator<Item = T>) -> Vec<T> {
+    let mut all: Vec<T> = all.collect();
+    all.shrink_to_fit();
+    all
 }

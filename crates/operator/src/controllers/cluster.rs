@@ -25,6 +25,7 @@ use quorate_planner::fleet::Limit;
 use quorate_reconcile::ReadCluster;
 
 use crate::controllers::backup::ReadBackup;
+use crate::controllers::members::KeptConnections;
 use crate::controllers::schedule::ReadSchedule;
 use crate::controllers::user::ReadUser;
 use crate::runtime::controller::{Controller, Runtime};
@@ -50,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) defaults: Arc<Defaults>,
     /// What connections to members run over.
     pub(crate) transport: Transport,
+    /// Which of those stay open while nothing is to be done.
+    pub(crate) kept: KeptConnections,
     /// What is counted of clusters.
     pub(crate) metrics: ClusterMetrics,
     /// Which clusters take new defaults now.
@@ -75,7 +78,7 @@ impl ClusterController {
         runtime: &Runtime,
         registry: &mut Registry,
         defaults: Defaults,
-        transport: Transport,
+        (transport, kept): (Transport, KeptConnections),
         max_rolling: Limit,
         OtherKinds { schedules, backups, users }: OtherKinds,
     ) -> Self {
@@ -88,6 +91,7 @@ impl ClusterController {
             indexes,
             defaults,
             transport,
+            kept,
             metrics: ClusterMetrics::new(registry),
             waves: Arc::new(Waves::new(max_rolling)),
             schedules,

@@ -94,7 +94,7 @@ fn labelled(name: &str) -> ObjectMeta {
 
 /// What an operator of tests begins with: it listens nowhere and competes for no lease.
 pub(super) fn options() -> Options {
-    let Config { defaults, transport, max_rolling, max_backups } = config();
+    let Config { defaults, transport, kept_connections, max_rolling, max_backups } = config();
     Options {
         defaults,
         metrics: None,
@@ -106,6 +106,7 @@ pub(super) fn options() -> Options {
         hook: Arc::new(NoCrash),
         clock: Clock::of_runtime(Instant(1_800_000_000_000)),
         transport,
+        kept_connections,
         max_rolling,
         max_backups,
         own_namespace: None,
@@ -117,6 +118,7 @@ pub(super) fn config() -> Config {
     Config {
         defaults: Defaults::default(),
         transport: Transport::network(),
+        kept_connections: 0,
         max_rolling: Limit::default(),
         max_backups: 0,
     }

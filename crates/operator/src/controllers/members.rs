@@ -3,15 +3,21 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
 use quorate_etcd::{BadEndpoint, Deadlines, Endpoint, MemberClient, TlsConfig, Transport};
 use quorate_manifests::certificate;
 use quorate_model::snapshot::Pod;
 use quorate_model::{ClusterRef, ClusterUid, Leaf, MemberName, Uid};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The port on which members serve clients.
 const CLIENT_PORT: u16 = 2379;
+
+/// How many connections the clusters at rest keep, all together. One takes some 85 KiB, so these are a quarter of the 300 MiB that a thousand clusters
+/// may take. A handshake takes half a millisecond of a core, and a calm look is due every 30 s (docs/bench.md, "A fleet").
+pub const KEPT: usize = 1000;
 
 /// The operator's client certificate and the authorities it trusts, as PEM.
 #[derive(Clone, PartialEq, Eq)]
@@ -53,6 +59,7 @@ pub fn operator_tls(
 /// The connections to the members of one cluster.
 pub struct MemberClients {
     transport: Transport,
+    kept: KeptConnections,
     tls: Option<ClientTls>,
     /// Made of it for the first connection, and shared by all.
     config: Option<TlsConfig>,
@@ -63,7 +70,13 @@ struct Connection {
     pod: Uid,
     ip: String,
     client: MemberClient,
+    kept: Option<OwnedSemaphorePermit>,
 }
+
+/// Which connections stay open while their clusters are at rest: the first so many. The others are closed after a look, and made again for the
+/// next one.
+#[derive(Clone, Debug)]
+pub struct KeptConnections(Arc<Semaphore>);
 
 /// Why there is no connection to a member.
 #[derive(Debug, thiserror::Error)]
@@ -84,8 +97,8 @@ pub enum ConnectError {
 
 impl MemberClients {
     /// No connections yet. New ones run over this transport.
-    pub fn over(transport: Transport) -> Self {
-        Self { transport, tls: None, config: None, open: BTreeMap::new() }
+    pub fn over(transport: Transport, kept: KeptConnections) -> Self {
+        Self { transport, kept, tls: None, config: None, open: BTreeMap::new() }
     }
 
     /// Connects with this from now on. Connections with anything else are dropped.
@@ -100,6 +113,11 @@ impl MemberClients {
     /// Drops the connections to all but these Pods.
     pub fn keep(&mut self, pods: &BTreeMap<MemberName, Pod>) {
         self.open.retain(|member, open| pods.get(member).is_some_and(|pod| open.is_to(pod)));
+    }
+
+    /// Nothing is to be done for a while: connections that are not among those that are kept are closed.
+    pub fn rest(&mut self) {
+        self.open.retain(|_, open| open.kept.is_some());
     }
 
     /// The open connection to a member, if there is one.
@@ -144,9 +162,27 @@ impl MemberClients {
             }
             Some(ClientTls::NotYet) | None => return Err(ConnectError::NoCertificate),
         };
-        let connection = Connection { pod: pod.clone(), ip: ip.to_owned(), client: client.clone() };
+        let connection = Connection {
+            pod: pod.clone(),
+            ip: ip.to_owned(),
+            client: client.clone(),
+            kept: self.kept.permit(),
+        };
         self.open.insert(member.clone(), connection);
         Ok(client)
+    }
+}
+
+impl KeptConnections {
+    /// So many, and none where this is 0: each is closed then as soon as nothing is to be done.
+    pub fn new(so_many: usize) -> Self {
+        Self(Arc::new(Semaphore::new(so_many)))
+    }
+
+    /// Asked for when a connection is made, and not when it is to be closed: what is closed is then the memory that was taken last, and the next
+    /// connections take it again.
+    fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        self.0.clone().try_acquire_owned().ok()
     }
 }
 
@@ -159,5 +195,53 @@ impl Connection {
 impl Credentials {
     fn config(&self) -> Result<TlsConfig, BadEndpoint> {
         TlsConfig::new(&self.ca, &self.cert, &self.key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened(kept: &KeptConnections, members: &[&str]) -> MemberClients {
+        let mut clients = MemberClients::over(Transport::network(), kept.clone());
+        clients.use_tls(ClientTls::Plain);
+        connect(&mut clients, members);
+        clients
+    }
+
+    fn connect(clients: &mut MemberClients, members: &[&str]) {
+        for name in members {
+            let at = ClusterRef::new("tenants", "etcd");
+            let opened = clients.at_address(&at, &MemberName::new(*name), &Uid::new(*name), "10.0.0.1");
+            assert!(opened.is_ok());
+        }
+    }
+
+    #[tokio::test]
+    async fn clusters_at_rest_keep_so_many_connections_and_no_more() {
+        let kept = KeptConnections::new(4);
+        let mut first = opened(&kept, &["a", "b", "c"]);
+        let mut second = opened(&kept, &["d", "e", "f"]);
+        assert_eq!(
+            (first.open.len(), second.open.len()),
+            (3, 3),
+            "all are open while something is to be done"
+        );
+        first.rest();
+        second.rest();
+        assert_eq!((first.open.len(), second.open.len()), (3, 1));
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_is_dropped_makes_room_for_another_one() {
+        let kept = KeptConnections::new(1);
+        let mut first = opened(&kept, &["a"]);
+        let mut second = opened(&kept, &["b"]);
+        first.keep(&BTreeMap::new());
+        second.rest();
+        assert_eq!(second.open.len(), 0);
+        connect(&mut second, &["b"]);
+        second.rest();
+        assert_eq!(second.open.len(), 1);
     }
 }

@@ -63,6 +63,8 @@ pub(crate) struct Runtime {
     pub(crate) leadership: Leadership,
     /// Bounds the writes under way.
     pub(crate) writers: Arc<Semaphore>,
+    /// Bounds the reads of single objects under way in passes: each has a connection to the API server, which is kept for a while.
+    pub(crate) readers: Arc<Semaphore>,
     /// Called at every crash point.
     pub(crate) hook: Arc<dyn Hook>,
     /// The time.

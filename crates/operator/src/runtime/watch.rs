@@ -12,7 +12,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::NamespaceResourceScope;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt as _, watcher as watch};
-use kube::{Api, Resource, ResourceExt as _};
+use kube::{Api, Resource};
+use quorate_manifests::observe::trim;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
@@ -149,7 +150,7 @@ impl<K: Watched> Watch<K> {
     async fn follow(self, api: Api<K>, config: watcher::Config) {
         let cut = self.cut;
         let kept = move |object: &mut K| {
-            drop_managed_fields(object);
+            trim(object.meta_mut());
             cut(object);
         };
         let mut events = Box::pin(watch(api, config).default_backoff().modify(kept));
@@ -205,9 +206,4 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
-}
-
-/// They are half of an object's metadata, and nothing here reads them.
-fn drop_managed_fields(object: &mut impl Resource) {
-    object.managed_fields_mut().clear();
 }

@@ -33,7 +33,8 @@ pub(crate) async fn work<C: Controller>(
         }
     }
     while !stop.is_cancelled() {
-        let outcome = match counted_pass(&mut worker, C::NAME, metrics).await {
+        // On the heap only while it lasts: most of the time thousands of workers wait.
+        let outcome = match Box::pin(counted_pass(&mut worker, C::NAME, metrics)).await {
             Some(Pass::Gone) if fleet.retire(root) => break,
             // It was created again under the same name: another object.
             Some(Pass::Gone) => {

@@ -6,10 +6,14 @@ mod full {
     use std::time::Instant;
 
     use anyhow::{Context, Result, bail, ensure};
-    use k8s_openapi::api::core::v1::Secret;
-    use kube::Api;
+    use k8s_openapi::api::core::v1::{Pod, Secret};
+    use kube::ResourceExt;
+    use kube::api::{Api, ListParams};
     use quorate_etcd::Read;
-    use quorate_scenarios::{ApiServers, Clients, Kubernetes, Served, Tenant, Writer, report, spec, until};
+    use quorate_scenarios::rig::Outage;
+    use quorate_scenarios::{
+        ApiServers, Clients, Kubernetes, Page, Served, Tenant, Timeline, Writer, report, spec, until,
+    };
     use serde::Deserialize;
     use serde_json::{Value, json};
 
@@ -131,6 +135,118 @@ mod full {
             figure("after the restore", began, served);
         }
         Ok(())
+    }
+
+    /// Every command of the page. Each node of the pool goes and another one comes in its place; then a node is lost. Volumes are local disks here.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn every_node_is_replaced_and_one_is_lost_under_a_tenant_by_the_commands_of_the_page() -> Result<()>
+    {
+        let world = Kubernetes::start().await?;
+        let (shell, mut page) = (world.shell()?, Page::read("docs/hosting.md")?);
+        page.run(&shell, "kubectl apply -f config/samples/hosting-shared.yaml").await?;
+        page.run(&shell, "kubectl wait etcd/tenants --for=condition=AuthReady --timeout=300s").await?;
+        page.run(&shell, "kubectl wait etcduser/tenant-a --for=condition=Ready --timeout=120s").await?;
+        page.run(&shell, "kubectl get secret tenant-a-etcd").await?;
+        // Shorter than its default of ten minutes.
+        world.patch("tenants", json!({"spec": {"recovery": {"gracePeriod": "60s"}}})).await?;
+        world.settled("tenants", 3).await?;
+        let id = world.one_cluster_id("tenants").await?;
+        let tenant = Tenant { name: "tenant-a", cluster: "tenants", secret: "tenant-a-etcd" };
+        let servers = ApiServers::start(&world, &tenant).await?;
+        let started = shell.run("kubectl get deployment tenant-a -o yaml").await?;
+        for flag in flags(&page) {
+            let own = flag.replace("NAMESPACE", world.client.default_namespace());
+            ensure!(started.contains(&own), "the API servers are not started with {own}:\n{started}");
+            page.mark_as_covered(&flag)?;
+        }
+        let (drain, delete, wait) = (
+            "kubectl drain NODE --ignore-daemonsets --delete-emptydir-data",
+            "kubectl delete node NODE",
+            "kubectl wait etcd --all --for=condition=Ready --timeout=30m",
+        );
+        for command in [drain, delete, wait] {
+            page.mark_as_covered(command)?;
+        }
+        page.ensure_all_covered()?;
+
+        let clients = servers.clients().await?;
+        for node in world.nodes_of("tenants").await? {
+            let (began, lost) = (Instant::now(), member_on(&world, &node).await?);
+            let timeline =
+                Timeline::of(&world, "tenants", &format!("{node} is drained, deleted and replaced"));
+            shell.run(&drain.replace("NODE", &node)).await?;
+            figure(&format!("{node} is drained"), began, clients.served());
+            shell.run(&delete.replace("NODE", &node)).await?;
+            // The machine is gone. The one that comes in its place has the same name and an empty disk.
+            let outage = Outage::kill(&[&format!("kubelet-{node}")])?;
+            is_given_up(&world, &lost).await?;
+            figure(&format!("{lost} is given up"), began, clients.served());
+            outage.repair()?;
+            shell.run(&wait.replace("30m", "110s")).await?;
+            world.settled_again("tenants", 3).await?;
+            figure(&format!("{node} is replaced"), began, clients.served());
+            drop(timeline);
+        }
+        let served = clients.stop().await?;
+        ensure!(served.failed.is_empty(), "{served}");
+
+        let node = without_operator(&world).await?;
+        let clients = servers.clients().await?;
+        let (began, lost) = (Instant::now(), member_on(&world, &node).await?);
+        let timeline = Timeline::of(&world, "tenants", &format!("{node} is lost"));
+        let kubelet = Outage::kill(&[&format!("kubelet-{node}")])?;
+        let network = Outage::cut(&[&node])?;
+        until("Kubernetes says that the node does not report", async || {
+            let nodes = shell.run("kubectl get nodes").await?;
+            Ok(if nodes.contains("NotReady") { Ok(()) } else { Err(nodes) })
+        })
+        .await?;
+        figure(&format!("{node} is NotReady"), began, clients.served());
+        world.wait_for_condition("tenants", "Available", "True").await?;
+        shell.run(&delete.replace("NODE", &node)).await?;
+        is_given_up(&world, &lost).await?;
+        figure(&format!("{lost} is given up"), began, clients.served());
+        kubelet.repair()?;
+        network.repair()?;
+        world.settled_again("tenants", 3).await?;
+        figure(&format!("{node} is replaced"), began, clients.served());
+        drop(timeline);
+        // Connections to the API server of the lost node hang until they time out: what fails there is no failure of etcd. What was acknowledged is
+        // there: each client goes on by the version that it was answered.
+        clients.stop().await?;
+        ensure!(world.one_cluster_id("tenants").await? == id, "it is another cluster");
+        Ok(())
+    }
+
+    /// The flags of a kube-apiserver on the page, with which the API servers of these tests run.
+    fn flags(page: &Page) -> Vec<String> {
+        page.commands().filter(|command| command.starts_with("--")).map(str::to_owned).collect()
+    }
+
+    async fn member_on(world: &Kubernetes, node: &str) -> Result<String> {
+        let pods = world.pods_of("tenants").await?;
+        let on = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node);
+        Ok(pods.into_iter().find(on).with_context(|| format!("no member on {node}"))?.name_any())
+    }
+
+    /// Waits until another member is made instead of this one.
+    async fn is_given_up(world: &Kubernetes, member: &str) -> Result<()> {
+        until(&format!("{member} is given up"), async || {
+            let names: Vec<String> =
+                world.pods_of("tenants").await?.iter().map(ResourceExt::name_any).collect();
+            let is_given_up = names.len() == 3 && !names.iter().any(|name| name == member);
+            Ok(if is_given_up { Ok(()) } else { Err(format!("{names:?}")) })
+        })
+        .await
+    }
+
+    /// A node with a member, and without the operator: what that one's end costs is measured elsewhere.
+    async fn without_operator(world: &Kubernetes) -> Result<String> {
+        let operators: Api<Pod> = Api::namespaced(world.client.clone(), "quorate-system");
+        let theirs = operators.list(&ListParams::default()).await?.items;
+        let theirs: Vec<String> = theirs.into_iter().filter_map(|pod| pod.spec?.node_name).collect();
+        let nodes = world.nodes_of("tenants").await?;
+        nodes.into_iter().find(|node| !theirs.contains(node)).context("the operator is on every node")
     }
 
     /// Before the upgrade.

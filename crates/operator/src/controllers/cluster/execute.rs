@@ -69,7 +69,12 @@ pub(super) async fn read(
     let path = kube::core::Request::new(kind.collection(namespace));
     let request =
         path.get(name, &GetParams::default()).map_err(|error| WriteError::Invalid(error.to_string()))?;
-    match send(shared, request).await {
+    // The deadline is also that of the turn: what waits longer than an answer may take is no answer.
+    let reply = timeout(WRITE_DEADLINE, async {
+        let _permit = shared.runtime.readers.acquire().await;
+        send(shared, request).await
+    });
+    match reply.await.unwrap_or_else(|_| Err(unanswered())) {
         Ok(object) => parsed(kind, object).map(Some),
         Err(WriteError::Missing(_)) => Ok(None),
         Err(error) => Err(error),
@@ -137,7 +142,7 @@ async fn evict(shared: &Shared, write: &Write, request: http::Request<Vec<u8>>) 
             )))
         }
         Ok(reply) => reply.map_err(|error| failed(&error)),
-        Err(_) => Err(WriteError::Unknown(format!("no answer within {WRITE_DEADLINE:?}"))),
+        Err(_) => Err(unanswered()),
     }
 }
 
@@ -154,8 +159,12 @@ fn is_too_late(shared: &Shared, not_after: Option<Instant>) -> bool {
 async fn send(shared: &Shared, request: http::Request<Vec<u8>>) -> Result<Value, WriteError> {
     match timeout(WRITE_DEADLINE, shared.runtime.client.request::<Value>(request)).await {
         Ok(reply) => reply.map_err(|error| failed(&error)),
-        Err(_) => Err(WriteError::Unknown(format!("no answer within {WRITE_DEADLINE:?}"))),
+        Err(_) => Err(unanswered()),
     }
+}
+
+fn unanswered() -> WriteError {
+    WriteError::Unknown(format!("no answer within {WRITE_DEADLINE:?}"))
 }
 
 fn failed(error: &kube::Error) -> WriteError {

@@ -90,19 +90,20 @@ impl Passes for Worker {
         let latest = latest::go_on(&shared, &pass, &mut self.words).await;
         let issued = self.issuance.keep(&shared, &pass, &mut self.memory).await;
         let published = self.publication.keep(&shared, &pass, &mut self.memory).await;
-        match ended {
-            Passed::Ended(ended) => {
-                Passed::Ended([latest, issued, published].into_iter().flatten().fold(ended, Outcome::min))
-            }
-            Passed::Gone => ended,
+        let Passed::Ended(ended) = ended else { return ended };
+        let ended = [latest, issued, published].into_iter().flatten().fold(ended, Outcome::min);
+        // The next pass is due in seconds.
+        if ended >= Outcome::Degraded {
+            self.clients.rest();
         }
+        Passed::Ended(ended)
     }
 }
 
 impl Worker {
     pub(super) fn new(shared: Shared, cluster: ClusterRef) -> Self {
         Self {
-            clients: MemberClients::over(shared.transport.clone()),
+            clients: MemberClients::over(shared.transport.clone(), shared.kept.clone()),
             shared,
             cluster,
             memory: Memory::default(),

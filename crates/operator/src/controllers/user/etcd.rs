@@ -13,7 +13,7 @@ use quorate_model::{ClusterRef, ClusterUid, MemberName, Step, Uid};
 use quorate_orders::user::permissions::{Permissions, Range};
 use quorate_orders::user::{Act, AuthState, Etcd, earlier, role_name};
 
-use crate::controllers::members::{MemberClients, operator_tls};
+use crate::controllers::members::{KeptConnections, MemberClients, operator_tls};
 
 /// Asks one member after the other, until one answers that follows a leader. Also returns the client for it.
 pub(super) async fn ask(
@@ -24,7 +24,7 @@ pub(super) async fn ask(
     let at = ClusterRef::new(cluster.namespace().unwrap_or_default(), cluster.name_any());
     let uid = ClusterUid::new(cluster.metadata.uid.clone().unwrap_or_default());
     // A look is rare, so no connection is kept for the next one.
-    let mut clients = MemberClients::over(transport.clone());
+    let mut clients = MemberClients::over(transport.clone(), KeptConnections::new(0));
     let has_credential = cluster.status.as_ref().is_some_and(|status| from_status(status).has_credential());
     clients.use_tls(operator_tls(secrets, (&at, &uid), has_credential));
     let mut failed = "none of its members has an address".to_owned();
