@@ -241,6 +241,8 @@ reasons! {
     CrdMissing: EtcdCluster;
     /// The operator may not read or write DataStores.
     NoRights: EtcdCluster;
+    /// The operator does not admit DataStores of EtcdClusters of this namespace.
+    NamespaceNotAdmitted: EtcdCluster;
     /// etcd's auth is off, so the tenants of a DataStore would read each other's data.
     AuthOff: EtcdCluster;
     /// etcd does not compact its history by itself, and API servers of Kamaji do not ask it to.

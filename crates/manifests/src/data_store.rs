@@ -67,6 +67,11 @@ pub(crate) fn ends_since(cluster: &EtcdCluster) -> Option<Timestamp> {
     Some(gone.map_or(deleted, |gone| deleted.max(gone)))
 }
 
+/// Whether EtcdClusters of this namespace may become DataStores, by what the operator was started with.
+pub fn is_admitted(at: &ClusterRef, admitted: &[String]) -> bool {
+    admitted.iter().any(|admitted| admitted == "*" || *admitted == at.namespace)
+}
+
 /// Whether an object without a namespace can have this name.
 pub fn is_name(name: &str) -> bool {
     let is_part = |part: &str| {

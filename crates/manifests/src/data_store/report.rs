@@ -15,6 +15,19 @@ const NAMED: usize = 8;
 /// The line that makes etcd compact.
 const COMPACTION: &str = "spec: {etcd: {autoCompactionMode: periodic, autoCompactionRetention: 5m}}";
 
+/// Its namespace is not admitted.
+pub fn not_admitted(at: &ClusterRef) -> DataStoreHealth {
+    no(
+        Reason::NamespaceNotAdmitted,
+        format!(
+            "no DataStore is made or changed, because this operator does not admit EtcdClusters of namespace {0} as DataStores, which are in no \
+             namespace. Who installed it can: --kamaji-namespaces, which is kamaji.namespaces of the chart. Else take the annotation \
+             operator.etcd.io/kamaji-datastore off",
+            at.namespace
+        ),
+    )
+}
+
 /// etcd's auth is off, and the spec does not want it.
 pub fn auth_off() -> DataStoreHealth {
     no(

@@ -15,6 +15,7 @@ pub(super) fn all() -> Vec<DataStoreHealth> {
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let at = ClusterRef::new("default", "demo");
     let mut all = vec![
+        report::not_admitted(&at),
         report::auth_off(),
         report::compaction_off(),
         report::one_authority(&at),

@@ -11,6 +11,8 @@ use serde_json::Value;
 pub struct Seen<'a> {
     /// The EtcdCluster.
     pub cluster: &'a EtcdCluster,
+    /// The operator admits DataStores of its namespace.
+    pub is_admitted: bool,
     /// etcd's auth is on, and the operator's.
     pub auth_is_on: bool,
     /// etcd compacts its history by itself.
@@ -144,7 +146,8 @@ fn publish(seen: &Seen<'_>, name: &str, own: Option<&Value>, named: Option<&Valu
     if !objects::is_name(name) {
         return only(report::no_name(name));
     }
-    if own.is_none() && named.is_some() {
+    // Whose namespace is not admitted learns nothing of names that others have.
+    if own.is_none() && named.is_some() && seen.is_admitted {
         return only(report::name_taken(name));
     }
     if let Some(own) = own.filter(|own| !own["metadata"]["deletionTimestamp"].is_null()) {
@@ -178,6 +181,9 @@ fn publish(seen: &Seen<'_>, name: &str, own: Option<&Value>, named: Option<&Valu
 /// What keeps a DataStore from being made, if anything. What a person has to change comes first.
 fn hindrance(seen: &Seen<'_>) -> Option<DataStoreHealth> {
     let cluster = seen.cluster;
+    if !seen.is_admitted {
+        return Some(report::not_admitted(&observe::cluster_ref(cluster)));
+    }
     if !seen.auth_is_on && !cluster.spec.auth.as_ref().is_some_and(|auth| auth.enabled) {
         return Some(report::auth_off());
     }

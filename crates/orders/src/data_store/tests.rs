@@ -25,6 +25,7 @@ struct World {
     secret: Option<Instant>,
     kind_exists: bool,
     may_read: bool,
+    is_admitted: bool,
     auth_is_on: bool,
     compacts: bool,
     runs: bool,
@@ -48,6 +49,7 @@ impl World {
             secret: Some(NOW + Span::seconds(3600)),
             kind_exists: true,
             may_read: true,
+            is_admitted: true,
             auth_is_on: true,
             compacts: true,
             runs: true,
@@ -88,6 +90,7 @@ impl World {
         let secret = self.secret.map_or(Presence::Absent, |until| Presence::Own(own(&object, until)));
         decide(&Seen {
             cluster: &cluster,
+            is_admitted: self.is_admitted,
             auth_is_on: self.auth_is_on,
             compacts: self.compacts,
             runs: self.runs,
@@ -308,10 +311,27 @@ fn a_datastore_of_somebody_else_is_never_changed_or_deleted() {
     }
 }
 
+#[test]
+fn whose_namespace_is_not_admitted_learns_nothing_of_the_names_of_others() {
+    let mut world = World::new();
+    world.is_admitted = false;
+    let foreign = json!({ "metadata": { "name": "shared" }, "spec": { "driver": "etcd" } });
+    world.stores.insert("shared".to_owned(), foreign);
+    world.settle();
+    assert_eq!(world.reason(), Reason::NamespaceNotAdmitted);
+    // What it had before is given up as ever.
+    let mut world = World::published();
+    world.is_admitted = false;
+    world.delete();
+    world.settle();
+    assert!(world.ends() && world.stores.is_empty());
+}
+
 /// A change, what the condition gives as its reason then, and words that the message has.
 type Hindrance = (fn(&mut World), Reason, &'static str);
 
-const HINDRANCES: [Hindrance; 9] = [
+const HINDRANCES: [Hindrance; 10] = [
+    (|world| world.is_admitted = false, Reason::NamespaceNotAdmitted, "--kamaji-namespaces"),
     (
         |world| {
             world.auth_is_on = false;

@@ -92,6 +92,7 @@ impl Publication {
         let record = &planned.snapshot.record;
         let decision = decide(&Seen {
             cluster,
+            is_admitted: objects::is_admitted(kinds.at, &shared.defaults.kamaji_namespaces),
             // It is recorded before it is enabled.
             auth_is_on: record.auth == Some(AuthStage::On)
                 && planned.snapshot.etcd.auth.is_none_or(|seen| seen.enabled),
