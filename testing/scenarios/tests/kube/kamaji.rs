@@ -46,10 +46,10 @@ mod full {
         let outcome = Box::pin(tenants_live(&world)).await;
         // Tests after this one have the operator as it was installed.
         shell
-            .run(&format!(
+            .run(
                 "kubectl -n quorate-system set env deployment/quorate QUORATE_KAMAJI_NAMESPACES- && \
-                 kubectl -n quorate-system rollout status deployment/quorate --timeout=100s"
-            ))
+                 kubectl -n quorate-system rollout status deployment/quorate --timeout=100s",
+            )
             .await?;
         shell.run(FORGET).await?;
         outcome
@@ -107,12 +107,12 @@ mod full {
         let began = Instant::now();
         world.clusters().delete("demo", &DeleteParams::foreground()).await?;
         let command = command(world).await?;
-        ensure!(
-            world.events("demo").await?.contains("DeletedInForeground"),
-            "{}",
-            world.events("demo").await?
-        );
         world.shell()?.run(&command).await?;
+        until("an event has told it", async || {
+            let events = world.events("demo").await?;
+            Ok(if events.contains("DeletedInForeground") { Ok(()) } else { Err(events) })
+        })
+        .await?;
         until("the members serve again", async || {
             let members = world.members("demo").await.map(|members| members.len());
             Ok(if members.as_ref().is_ok_and(|count| *count == 3) {
