@@ -241,6 +241,8 @@ reasons! {
     CrdMissing: EtcdCluster;
     /// The operator may not read or write DataStores.
     NoRights: EtcdCluster;
+    /// The operator does not admit DataStores of EtcdClusters of this namespace.
+    NamespaceNotAdmitted: EtcdCluster;
     /// etcd's auth is off, so the tenants of a DataStore would read each other's data.
     AuthOff: EtcdCluster;
     /// etcd does not compact its history by itself, and API servers of Kamaji do not ask it to.
@@ -257,6 +259,14 @@ reasons! {
     DataStoreInUse: EtcdCluster;
     /// A DataStore is being deleted.
     DataStoreTerminating: EtcdCluster;
+    /// Kamaji reports that a DataStore is not ready.
+    DataStoreNotReady: EtcdCluster;
+    /// Something else changes a DataStore again and again.
+    DataStoreContested: EtcdCluster;
+    /// The EtcdCluster is deleted in the foreground: Kubernetes deletes its Pods, though tenants use its DataStore.
+    DeletedInForeground: EtcdCluster;
+    /// The namespace is being deleted, and its Pods with it, though tenants use a DataStore of the cluster.
+    NamespaceTerminating: EtcdCluster;
     /// `tls.provider` is `disabled`.
     TlsDisabled: EtcdCluster, EtcdUser;
     /// The API server refuses a write of the operator.

@@ -29,7 +29,7 @@ const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_secs(60);
 
 /// The EtcdBackup that has to be read: its name. That of an upgrade only while one waits to be committed.
 pub fn to_read(cluster: &EtcdCluster) -> Option<String> {
-    let (_, before) = wanted(cluster)?;
+    let (_, before) = wanted(cluster, None)?;
     let is_due = match before {
         BackupPurpose::Deletion { .. } => true,
         BackupPurpose::Upgrade(to) => {
@@ -43,7 +43,7 @@ pub fn to_read(cluster: &EtcdCluster) -> Option<String> {
 
 /// What is known before it is read.
 pub(crate) fn unread(cluster: &EtcdCluster) -> Option<BackupBefore> {
-    let (_, before) = wanted(cluster)?;
+    let (_, before) = wanted(cluster, None)?;
     let name = name(cluster, before);
     let state = BackupState::Unknown(format!("EtcdBackup {name} is not read yet"));
     Some(BackupBefore { before, name, state })
@@ -55,7 +55,7 @@ pub fn read(
     backup: Result<Option<&EtcdBackup>, &str>,
     now: Instant,
 ) -> Option<BackupBefore> {
-    let (_, before) = wanted(cluster)?;
+    let (_, before) = wanted(cluster, Some(now))?;
     let name = name(cluster, before);
     let state = match backup {
         Ok(None) => BackupState::Missing,
@@ -67,7 +67,8 @@ pub fn read(
 
 /// The object as it is created. It has no owner: it stays when the cluster is deleted.
 pub(crate) fn backup(cluster: &EtcdCluster) -> Option<EtcdBackup> {
-    let (Spec { destination, encryption, deadline, rate_limit, job_template }, before) = wanted(cluster)?;
+    let (Spec { destination, encryption, deadline, rate_limit, job_template }, before) =
+        wanted(cluster, None)?;
     let spec = EtcdBackupSpec {
         source: BackupSource { cluster: cluster.metadata.name.clone(), endpoints: None },
         destination: destination.clone(),
@@ -91,9 +92,9 @@ pub(crate) fn backup(cluster: &EtcdCluster) -> Option<EtcdBackup> {
     Some(EtcdBackup { metadata, spec, status: None })
 }
 
-/// What the spec asks for.
-fn wanted(cluster: &EtcdCluster) -> Option<(&Spec, BackupPurpose)> {
-    let Some(deleted) = data_store::ends_since(cluster) else {
+/// What the spec asks for. Without the time, a deadline may be too late.
+fn wanted(cluster: &EtcdCluster, now: Option<Instant>) -> Option<(&Spec, BackupPurpose)> {
+    let Some(deleted) = data_store::ends_since(cluster, now) else {
         let spec = cluster.spec.upgrade.as_ref()?.backup_before.as_deref()?;
         let desired: Version = cluster.spec.version.parse().ok()?;
         return Some((spec, BackupPurpose::Upgrade(desired.line())));
@@ -136,7 +137,7 @@ fn state(cluster: &EtcdCluster, backup: &EtcdBackup, before: BackupPurpose, now:
     if !is_of(cluster, backup) {
         return failed("was not created for this EtcdCluster");
     }
-    if !is_after_the_order(cluster, backup) {
+    if !is_after_the_order(cluster, backup, now) {
         return failed(
             "was created before the EtcdCluster was deleted, so what was written since would be missing in it",
         );
@@ -187,8 +188,8 @@ fn is_of(cluster: &EtcdCluster, backup: &EtcdBackup) -> bool {
 
 /// Whether the API server stored a final backup after the deletion: whoever creates one beforehand, under the name that it will have, gives no
 /// backup of what is written until then. Both times are the API server's.
-fn is_after_the_order(cluster: &EtcdCluster, backup: &EtcdBackup) -> bool {
-    let Some(deleted) = data_store::ends_since(cluster) else { return true };
+fn is_after_the_order(cluster: &EtcdCluster, backup: &EtcdBackup, now: Instant) -> bool {
+    let Some(deleted) = data_store::ends_since(cluster, Some(now)) else { return true };
     backup.metadata.creation_timestamp.as_ref().is_some_and(|created| created.0 + CLOCKS_DIFFER >= deleted)
 }
 

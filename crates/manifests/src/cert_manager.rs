@@ -9,7 +9,7 @@ use quorate_api::{EtcdCluster, duration};
 use quorate_model::{Ca, ClusterRef, Leaf};
 use serde_json::{Value, json};
 
-use crate::{certificate, diff, labels};
+use crate::{certificate, data_store, diff, labels};
 
 /// The group of cert-manager's kinds.
 pub const GROUP: &str = "cert-manager.io";
@@ -35,7 +35,7 @@ pub enum Act {
 
 /// Whether the spec has cert-manager issue certificates.
 pub fn is_wanted(cluster: &EtcdCluster) -> bool {
-    cluster.spec.tls.provider == TlsProvider::CertManager && cluster.metadata.deletion_timestamp.is_none()
+    cluster.spec.tls.provider == TlsProvider::CertManager && !data_store::ends(cluster)
 }
 
 /// Whether nothing rests any more on what cert-manager has issued: the operator's own authority signs, alone.

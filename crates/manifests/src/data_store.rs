@@ -4,16 +4,17 @@
 
 pub mod report;
 
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use quorate_api::{EtcdCluster, duration, keys};
 use quorate_model::{Ca, ClusterRef, ClusterUid, Instant, Span};
 use serde_json::{Value, json};
 
-use crate::certificate::{self, CA, CERT, Certificate, KEY, Order, ROOT_USER, order, read};
+use crate::certificate::{self, CA, CERT, Certificate, KEY, Order, ROOT_USER, order, private_key, rotation};
 use crate::labels::is_owned_by;
 use crate::request::Act;
-use crate::user::{Own, Presence, Signer};
+use crate::user::{self, Own, Presence, Signer};
 use crate::{diff, labels, service};
 
 /// The group of Kamaji's kinds.
@@ -27,11 +28,18 @@ pub const PLURAL: &str = "datastores";
 /// Who writes DataStores, as the API server records it.
 pub const FIELD_MANAGER: &str = "quorate-kamaji";
 
+/// The entry of the Secret of the credential with the key of the first authority in its `ca.crt`. Both are in one Secret, so that they fit in every
+/// stage of a rotation: Kamaji signs with the one for the other.
+pub const AUTHORITY_KEY: &str = "ca.key";
+
 /// The type of the Secret of the credential.
 const SECRET_TYPE: &str = "kubernetes.io/tls";
 
 /// The life of the credential. It is renewed at two thirds of it.
 const LIFE: &str = "90d";
+
+/// How far the clocks of two operators may be apart.
+const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_secs(60);
 
 /// The longest name of an object without a namespace.
 const LONGEST_NAME: usize = 253;
@@ -59,12 +67,21 @@ pub fn ends(cluster: &EtcdCluster) -> bool {
     cluster.metadata.deletion_timestamp.is_some() && !may_exist(cluster)
 }
 
-/// Since when it ends: since it was deleted, or since its DataStore was gone.
-pub(crate) fn ends_since(cluster: &EtcdCluster) -> Option<Timestamp> {
+/// Since when it ends: since it was deleted, or since its DataStore was gone. More people may annotate it. So a time before the deletion counts as that,
+/// one in the near future as now, and one beyond that, for which a final backup would be waited for without an end, as the deletion. Without the time nothing is capped.
+pub(crate) fn ends_since(cluster: &EtcdCluster, now: Option<Instant>) -> Option<Timestamp> {
     let deleted = cluster.metadata.deletion_timestamp.as_ref().filter(|_| ends(cluster))?.0;
     let gone = cluster.metadata.annotations.as_ref().and_then(|all| all.get(keys::DATA_STORE_GONE));
     let gone: Option<Timestamp> = gone.and_then(|at| at.parse().ok());
+    let now = now.and_then(|now| Timestamp::from_millisecond(now.0).ok()).unwrap_or(Timestamp::MAX);
+    let latest = now.saturating_add(CLOCKS_DIFFER).unwrap_or(Timestamp::MAX);
+    let gone = gone.filter(|gone| *gone <= latest).map(|gone| gone.min(now));
     Some(gone.map_or(deleted, |gone| deleted.max(gone)))
+}
+
+/// Whether EtcdClusters of this namespace may become DataStores, by what the operator was started with.
+pub fn is_admitted(at: &ClusterRef, admitted: &[String]) -> bool {
+    admitted.iter().any(|admitted| admitted == "*" || *admitted == at.namespace)
 }
 
 /// Whether an object without a namespace can have this name.
@@ -156,7 +173,8 @@ fn superfluous(found: &Value) -> Option<Value> {
 
 fn desired(cluster: &EtcdCluster, at: &ClusterRef, name: &str) -> Value {
     let part = |secret: &str, entry: &str| json!({ "secretReference": { "name": secret, "namespace": at.namespace, "keyPath": entry } });
-    let pair = |secret: &str| json!({ "certificate": part(secret, CERT), "privateKey": part(secret, KEY) });
+    let secret = secret_name(at);
+    let pair = |cert: &str, key: &str| json!({ "certificate": part(&secret, cert), "privateKey": part(&secret, key) });
     json!({
         "apiVersion": format!("{GROUP}/{VERSION}"),
         "kind": KIND,
@@ -174,8 +192,8 @@ fn desired(cluster: &EtcdCluster, at: &ClusterRef, name: &str) -> Value {
             // One, behind which are the members that serve: it stays the same when members come and go.
             "endpoints": [format!("{}.{}.svc:{}", service::client_name(at), at.namespace, service::CLIENT_PORT)],
             "tlsConfig": {
-                "certificateAuthority": pair(&Certificate::Authority(Ca::Clients).secret_name(at)),
-                "clientCertificate": pair(&secret_name(at)),
+                "certificateAuthority": pair(CA, AUTHORITY_KEY),
+                "clientCertificate": pair(CERT, KEY),
             },
         },
     })
@@ -198,13 +216,7 @@ pub fn presence<'a>(
     if !is_owned_by(&secret.metadata, &uid) {
         return Presence::Foreign;
     }
-    Presence::Own(Own {
-        secret,
-        leaf: Box::new(read::leaf_of_user(secret, ROOT_USER)),
-        matches: diff::matches(secret, &desired_secret(cluster, at, signer)),
-        must_be_made_again: secret.immutable == Some(true) || secret.type_.as_deref() != Some(SECRET_TYPE),
-        is_going: secret.metadata.deletion_timestamp.is_some(),
-    })
+    Presence::Own(user::own(secret, ROOT_USER, &desired_secret(cluster, at, signer)))
 }
 
 /// The order of a certificate for Kamaji, and of all else in its Secret.
@@ -223,31 +235,31 @@ pub fn sign(
 
 /// What brings all but the certificate to its desired form.
 pub fn write(cluster: &EtcdCluster, at: &ClusterRef, signer: &Signer, own: Option<&Own<'_>>) -> Act {
-    let desired = desired_secret(cluster, at, Some(signer));
-    let Some(own) = own else { return Act::Create(desired) };
-    let meta = &own.secret.metadata;
-    Act::Patch(json!({
-        "metadata": {
-            "uid": meta.uid,
-            "resourceVersion": meta.resource_version,
-            "labels": desired["metadata"]["labels"],
-        },
-        "data": desired["data"],
-    }))
+    user::write_desired(own, desired_secret(cluster, at, Some(signer)), &["labels"])
 }
 
-/// All but the certificate and its key; without what clients trust where that is not known.
+/// All but the certificate and its key; without what clients trust, and the key that signs, where that is not known.
 fn desired_secret(cluster: &EtcdCluster, at: &ClusterRef, signer: Option<&Signer>) -> Value {
     let mut metadata = labels::owned(cluster, at, secret_name(at));
     metadata.labels.get_or_insert_default().extend(labels::not_backed_up());
     let mut secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": SECRET_TYPE, "data": {} });
     if let Some(signer) = signer {
-        secret["data"][CA] = json!(k8s_openapi::ByteString(signer.ca.clone()));
+        let bytes = |text: String| json!(ByteString(text.into_bytes()));
+        if let Some(bundle) = rotation::bundle(&signer.pair.cert, &signer.ca) {
+            secret["data"][CA] = bytes(bundle);
+        }
+        // Kamaji reads the first block alone, in fewer forms than people write keys in.
+        let key = private_key::to_pkcs8(&signer.pair.key);
+        secret["data"][AUTHORITY_KEY] = bytes(key.unwrap_or_else(|| signer.pair.key.clone()));
     }
     secret
 }
 
-/// Whether the key in the Secret is that of the certificate beside it, by who can tell.
-pub fn key_fits(found: Option<&Secret>, is_pair: impl Fn(&[u8], &[u8]) -> bool) -> bool {
-    found.and_then(certificate::kept_in).is_some_and(|kept| is_pair(kept.cert, kept.key))
+/// Whether each key in the Secret is that of the certificate that it belongs to, by who can tell: that of the credential, and that of the first authority.
+pub fn keys_fit(found: Option<&Secret>, is_pair: impl Fn(&[u8], &[u8]) -> bool) -> bool {
+    let Some(secret) = found else { return false };
+    let authority = secret.data.as_ref().and_then(|data| data.get(AUTHORITY_KEY));
+    certificate::kept_in(secret)
+        .zip(authority)
+        .is_some_and(|(kept, authority)| is_pair(kept.cert, kept.key) && is_pair(kept.ca, &authority.0))
 }

@@ -34,6 +34,8 @@ pub struct Defaults {
     pub allowed_images: AllowedImages,
     /// The ClusterIssuers of cert-manager that EtcdClusters may name; `*` is any.
     pub allowed_cluster_issuers: Vec<String>,
+    /// The namespaces whose EtcdClusters may become DataStores of Kamaji; `*` is any.
+    pub kamaji_namespaces: Vec<String>,
     /// The image that the agent comes from.
     pub agent_image: String,
     /// How the agent comes into Pods.
@@ -115,6 +117,7 @@ impl Default for Defaults {
             image_registry: DEFAULT_IMAGE_REGISTRY.to_owned(),
             allowed_images: AllowedImages::default(),
             allowed_cluster_issuers: Vec::new(),
+            kamaji_namespaces: Vec::new(),
             agent_image: DEFAULT_AGENT_IMAGE.to_owned(),
             agent_delivery: AgentDelivery::default(),
             ip_family: IpFamily::default(),

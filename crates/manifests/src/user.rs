@@ -130,14 +130,30 @@ pub fn presence<'a>(
     if !is_owned_by(&secret.metadata, user) {
         return Presence::Foreign;
     }
-    Presence::Own(Own {
+    Presence::Own(own(secret, &user_name(user), &desired(user, at, signer)))
+}
+
+/// What the Secret of a credential is to this owner: the certificate in it is of this user of etcd, and this is all else.
+pub(crate) fn own<'a>(secret: &'a Secret, common_name: &str, desired: &Value) -> Own<'a> {
+    Own {
         secret,
-        leaf: Box::new(read::leaf_of_user(secret, &user_name(user))),
-        matches: diff::matches(secret, &desired(user, at, signer)),
+        leaf: Box::new(read::leaf_of_user(secret, common_name)),
+        matches: diff::matches(secret, desired),
         must_be_made_again: secret.immutable == Some(true)
-            || secret.type_.as_deref() != Some(connection::SECRET_TYPE),
+            || secret.type_.as_deref() != desired["type"].as_str(),
         is_going: secret.metadata.deletion_timestamp.is_some(),
-    })
+    }
+}
+
+/// What brings all but the certificate of the Secret of a credential to this form: these fields of its metadata, and its data.
+pub(crate) fn write_desired(own: Option<&Own<'_>>, desired: Value, fields: &[&str]) -> Act {
+    let Some(own) = own else { return Act::Create(desired) };
+    let meta = &own.secret.metadata;
+    let mut metadata = json!({ "uid": meta.uid, "resourceVersion": meta.resource_version });
+    for field in fields {
+        metadata[*field] = desired["metadata"][*field].clone();
+    }
+    Act::Patch(json!({ "metadata": metadata, "data": desired["data"] }))
 }
 
 /// The order of a certificate for the user, and of all else in its Secret.
@@ -152,18 +168,7 @@ pub fn sign(user: &EtcdUser, at: &ClusterRef, signer: &Signer, own: Option<&Own<
 
 /// What brings all but the certificate to its desired form.
 pub fn write(user: &EtcdUser, at: &ClusterRef, signer: &Signer, own: Option<&Own<'_>>) -> Act {
-    let desired = desired(user, at, Some(signer));
-    let Some(own) = own else { return Act::Create(desired) };
-    let meta = &own.secret.metadata;
-    Act::Patch(json!({
-        "metadata": {
-            "uid": meta.uid,
-            "resourceVersion": meta.resource_version,
-            "labels": desired["metadata"]["labels"],
-            "ownerReferences": desired["metadata"]["ownerReferences"],
-        },
-        "data": desired["data"],
-    }))
+    write_desired(own, desired(user, at, Some(signer)), &["labels", "ownerReferences"])
 }
 
 /// All but the certificate and its key; without what clients trust where that is not known.

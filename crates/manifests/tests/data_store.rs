@@ -1,15 +1,20 @@
 //! The DataStore of Kamaji: the object, the Secret with its credential, and what a deletion waits for.
 
 use crate::world::{World, generate};
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
+use quorate_api::cluster::TlsProvider;
 use quorate_api::keys;
 use quorate_api::status::Phase;
-use quorate_manifests::data_store::{act, ends, is_own, presence, secret_name, sign, write};
+use quorate_manifests::certificate::{Generate, KeyAlgorithm, KeyPair, LeafContent};
+use quorate_manifests::data_store::{act, ends, is_own, keys_fit, presence, secret_name, sign, write};
 use quorate_manifests::user::{Own, Presence, Signer, signer};
-use quorate_manifests::{Act, Kind};
+use quorate_manifests::{Act, Kind, backup_before, cert_manager};
+use quorate_model::certificate::Validity;
 use quorate_model::snapshot::BackupPurpose;
 use quorate_model::{ClusterRef, Instant, Span};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 const DELETED: &str = "2026-11-28T12:00:00Z";
 
@@ -103,6 +108,153 @@ fn labels_and_what_clients_trust_are_put_right_without_another_certificate() {
     assert_eq!((&data["tls.crt"], json!(data["ca.crt"])), (&before, own));
 }
 
+/// What a rotation does to the Secrets and to the record, up to the next moment at which the operator may write the Secret of Kamaji.
+type Stage = (&'static str, fn(&mut World, &KeyPair));
+
+fn put(world: &mut World, secret: &str, entries: &[(&str, &str)]) {
+    world.edit(Kind::Secret, secret, |secret| {
+        for (key, text) in entries {
+            secret["data"][*key] = json!(ByteString(text.as_bytes().to_vec()));
+        }
+    });
+}
+
+fn text(world: &World, secret: &str, key: &str) -> String {
+    let all: Vec<Secret> = world.all(Kind::Secret);
+    let mut named = all.into_iter().filter(|one| one.metadata.name.as_deref() == Some(secret));
+    let data = named.next().unwrap().data.unwrap();
+    data.get(key).map(|text| String::from_utf8(text.0.clone()).unwrap()).unwrap_or_default()
+}
+
+fn record_authority(world: &mut World, cert: &str) {
+    let sum = Sha256::digest(pem::parse(cert).unwrap().into_contents());
+    let fingerprint: String = sum.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+    world.edit(Kind::Cluster, "demo", |cluster| {
+        cluster["status"]["certificates"]["authority"] = json!(fingerprint);
+    });
+}
+
+/// C1 to C7, with each write apart from the others.
+const STAGES: [Stage; 8] = [
+    ("C1: the new authority is made", |world, new| {
+        put(world, "demo-ca", &[("next.crt", &new.cert), ("next.key", &new.key)]);
+    }),
+    ("C2: both are trusted", |world, new| {
+        let both = text(world, "demo-ca", "tls.crt") + &new.cert;
+        put(world, "demo-client-tls", &[("ca.crt", &both)]);
+    }),
+    ("C4: the new one is recorded", |world, new| record_authority(world, &new.cert)),
+    ("C4: it has the place of the signer, and the key of the earlier one is gone", |world, new| {
+        let old = text(world, "demo-ca", "tls.crt");
+        let entries = [("ca.crt", &*new.cert), ("tls.crt", &*new.cert), ("tls.key", &*new.key)];
+        put(world, "demo-ca", &entries);
+        put(world, "demo-ca", &[("previous.crt", &old)]);
+        world.edit(Kind::Secret, "demo-ca", |secret| {
+            secret["data"].as_object_mut().unwrap().retain(|key, _| !key.starts_with("next"));
+        });
+    }),
+    ("I3: it signs the client certificate, whose bundle has the earlier one first", |world, new| {
+        let validity = Validity { not_before: world.now, not_after: world.now + Span::seconds(365 * 86_400) };
+        let content = LeafContent {
+            common_name: "quorate-client".to_owned(),
+            organizations: Vec::new(),
+            names: Vec::new(),
+            server: false,
+            validity,
+            key: KeyAlgorithm::default(),
+        };
+        let client = generate(&Generate::Leaf { authority: new.clone(), content }, 961);
+        put(world, "demo-client-tls", &[("tls.crt", &client.cert), ("tls.key", &client.key)]);
+    }),
+    ("C2: the signer comes first", |world, new| {
+        let both = new.cert.clone() + &text(world, "demo-ca", "previous.crt");
+        put(world, "demo-client-tls", &[("ca.crt", &both)]);
+    }),
+    ("C6: the earlier one is forgotten", |world, new| {
+        put(world, "demo-client-tls", &[("ca.crt", &new.cert)]);
+    }),
+    ("C7: its certificate is gone", |world, _| {
+        world.edit(Kind::Secret, "demo-ca", |secret| {
+            secret["data"].as_object_mut().unwrap().remove("previous.crt");
+        });
+    }),
+];
+
+#[test]
+fn kamaji_signs_with_the_key_of_the_first_authority_that_it_trusts_in_every_stage_of_a_rotation() {
+    let mut world = with_tls();
+    carry_out(&mut world, true);
+    let (old, key) = (text(&world, "demo-ca", "tls.crt"), text(&world, "demo-ca", "tls.key"));
+    let old = KeyPair { cert: old, key };
+    let validity = Validity { not_before: world.now, not_after: world.now + Span::seconds(3650 * 86_400) };
+    let authority = Generate::Authority { common_name: "quorate-ca next".to_owned(), validity };
+    let new = generate(&authority, 960);
+    // Which of the two signs, and which are trusted. In one Secret, so there is no moment between.
+    let kamaji = |world: &World| {
+        let entry = |key: &str| text(world, "demo-root-client-tls", key);
+        let (bundle, key) = (entry("ca.crt"), entry("ca.key"));
+        let signs = |pair: &KeyPair| bundle.starts_with(&pair.cert) && key == pair.key;
+        assert!(signs(&old) || signs(&new), "the first authority and the key do not fit: {bundle}{key}");
+        (signs(&new), bundle.contains(&old.cert), bundle.contains(&new.cert))
+    };
+    let mut seen = vec![kamaji(&world)];
+    for (stage, change) in STAGES {
+        change(&mut world, &new);
+        let secrets: Vec<Secret> = world.all(Kind::Secret);
+        // The operator writes when it can, or dies before.
+        for _ in 0..2 {
+            kamaji(&world);
+            if signer(&world.cluster(), &at(), &secrets.iter().collect::<Vec<_>>()).is_err() {
+                continue;
+            }
+            let (is_due, matches) = judge(&world, world.now);
+            if is_due || !matches {
+                carry_out(&mut world, is_due);
+                assert_eq!(judge(&world, world.now), (false, true), "{stage}");
+            }
+        }
+        seen.push(kamaji(&world));
+    }
+    let expected = [
+        (false, true, false),
+        (false, true, false),
+        (false, true, true),
+        // The certificate that tells that all is in place comes first.
+        (false, true, true),
+        (false, true, true),
+        (true, true, true),
+        (true, true, true),
+        (true, false, true),
+        (true, false, true),
+    ];
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn a_key_that_is_not_that_of_the_first_authority_has_the_secret_written_again() {
+    let mut world = with_tls();
+    carry_out(&mut world, true);
+    let entry = |world: &World, key: &str| text(world, "demo-root-client-tls", key);
+    let authority = (text(&world, "demo-ca", "tls.crt"), text(&world, "demo-ca", "tls.key"));
+    let leaf = (entry(&world, "tls.crt"), entry(&world, "tls.key"));
+    let fits = |world: &World| {
+        keys_fit(found(world).as_ref(), |cert, key| {
+            [&authority, &leaf].iter().any(|pair| (pair.0.as_bytes(), pair.1.as_bytes()) == (cert, key))
+        })
+    };
+    assert!(fits(&world) && !keys_fit(None, |_, _| true));
+    let mut other = world.clone();
+    put(&mut other, "demo-root-client-tls", &[("ca.key", "another")]);
+    assert!(!fits(&other) && judge(&other, other.now) == (false, false));
+    // As the first release of it was, without the key of the authority.
+    world.edit(Kind::Secret, "demo-root-client-tls", |secret| {
+        secret["data"].as_object_mut().unwrap().remove("ca.key");
+    });
+    assert!(!fits(&world));
+    carry_out(&mut world, false);
+    assert!(fits(&world));
+}
+
 #[test]
 fn what_a_datastore_has_beside_what_it_should_is_removed_and_labels_of_others_stay() {
     let cluster = World::running(1).cluster();
@@ -189,8 +341,15 @@ fn no_member_of_a_deleted_cluster_is_stopped_while_a_datastore_may_exist() {
     world.settle();
     assert_eq!(world.all::<Value>(Kind::Pod).len(), 3);
 
+    // What it has from elsewhere is kept up as well.
+    let mut issued = world.cluster();
+    issued.spec.tls.provider = TlsProvider::CertManager;
+    assert!(cert_manager::is_wanted(&issued));
+
     world.edit(Kind::Cluster, "demo", |cluster| cluster["metadata"]["finalizers"] = json!([keys::FINALIZER]));
     assert!(ends(&world.cluster()));
+    issued.metadata.finalizers = Some(vec![keys::FINALIZER.to_owned()]);
+    assert!(!cert_manager::is_wanted(&issued));
     world.pass();
     assert_eq!(world.all::<Value>(Kind::Pod).len(), 0);
 }
@@ -225,4 +384,31 @@ fn the_final_backup_is_of_after_the_tenants_and_has_its_whole_deadline_then() {
         cluster["metadata"]["annotations"] = json!({ keys::DATA_STORE_GONE: "2026-11-28T15:00:00Z" });
     });
     assert_eq!(later, at_once + Span::seconds(3 * 3600));
+}
+
+#[test]
+fn a_time_at_which_tenants_were_gone_that_cannot_be_is_not_waited_for() {
+    let deleted: Instant = Instant(1_795_867_200_000);
+    let until = |gone: &str, now: Instant| {
+        let mut world = World::running(3);
+        world.edit(Kind::Cluster, "demo", |cluster| {
+            cluster["metadata"]["finalizers"] = json!([keys::FINALIZER]);
+            cluster["metadata"]["deletionTimestamp"] = json!(DELETED);
+            cluster["metadata"]["annotations"] = json!({ keys::DATA_STORE_GONE: gone });
+            cluster["spec"]["deletion"] = json!({ "finalBackup": {
+                "destination": { "pvc": { "claimName": "backups" } }, "deadline": "10m",
+            } });
+        });
+        match backup_before::read(&world.cluster(), Ok(None), now).unwrap().before {
+            BackupPurpose::Deletion { until } => until,
+            BackupPurpose::Upgrade(line) => panic!("{line:?}"),
+        }
+    };
+    let (deadline, hour) = (Span::seconds(600), Span::seconds(3600));
+    let now = deleted + hour;
+    assert_eq!(until("2026-11-28T12:30:00Z", now), deleted + Span::seconds(1800) + deadline);
+    assert_eq!(until("2026-11-28T11:30:00Z", now), deleted + deadline, "before the deletion");
+    assert_eq!(until("2026-11-28T13:00:30Z", now), now + deadline, "by a clock that is a little ahead");
+    assert_eq!(until("2099-01-01T00:00:00Z", now), deleted + deadline, "by somebody who made it up");
+    assert_eq!(until("tomorrow", now), deleted + deadline);
 }

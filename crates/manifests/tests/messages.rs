@@ -184,7 +184,8 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
         }
         Waiting::AuthChanging(_) => Waiting::ClientsAreRoot,
         Waiting::ClientsAreRoot => Waiting::AuthStaysOn(ClusterId(0x1234)),
-        Waiting::AuthStaysOn(_) => Waiting::AuthNotOurs,
+        Waiting::AuthStaysOn(_) => Waiting::AuthOffRefused(Unsafe::TenantsNeedAuth),
+        Waiting::AuthOffRefused(_) => Waiting::AuthNotOurs,
         Waiting::AuthNotOurs => Waiting::Clearing(Abandoned::VolumeLost.as_str()),
         Waiting::Clearing(_) => Waiting::PodStarting(demo()),
         Waiting::PodStarting(_) => {
@@ -443,9 +444,11 @@ fn after_refusal(why: &Unsafe) -> Option<Unsafe> {
         Unsafe::NotTrusted(_) => Unsafe::EarlierPresented(demo()),
         Unsafe::EarlierPresented(_) => Unsafe::BundleNotWritten,
         Unsafe::BundleNotWritten => Unsafe::OtherSource,
-        Unsafe::OtherSource => Unsafe::ClockDiffers(ClockDifference::Behind(Span::seconds(600))),
+        Unsafe::OtherSource => Unsafe::TenantsNeedKey,
+        Unsafe::TenantsNeedKey => Unsafe::ClockDiffers(ClockDifference::Behind(Span::seconds(600))),
         Unsafe::ClockDiffers(_) => Unsafe::AuthNotOrdered,
-        Unsafe::AuthNotOrdered => Unsafe::NoRootUser,
+        Unsafe::AuthNotOrdered => Unsafe::TenantsNeedAuth,
+        Unsafe::TenantsNeedAuth => Unsafe::NoRootUser,
         Unsafe::NoRootUser => Unsafe::LacksCredential(demo()),
         Unsafe::LacksCredential(_) => Unsafe::AuthorityKept,
         Unsafe::AuthorityKept => Unsafe::NoClaim(demo()),

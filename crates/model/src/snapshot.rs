@@ -88,6 +88,8 @@ pub struct Snapshot {
     pub deleting: bool,
     /// Its deletion is ordered, and waits for the DataStore that Kamaji has for it; why. Until then it runs as any other cluster.
     pub data_store: Option<String>,
+    /// A DataStore of Kamaji may exist for it, and tenants may use it.
+    pub may_have_data_store: bool,
     /// Our finalizer is on the object.
     pub finalizer: bool,
     /// The annotation that adopts volumes of an earlier cluster.

@@ -33,6 +33,12 @@ pub struct OperatorArgs {
     #[arg(long, env = "QUORATE_ALLOWED_CLUSTER_ISSUERS", value_name = "NAME", value_delimiter = ',')]
     pub allowed_cluster_issuers: Vec<String>,
 
+    /// The namespaces whose EtcdClusters may become DataStores of Kamaji, comma-separated; * is any. A DataStore is in no namespace, so each
+    /// is given to all who may write EtcdClusters there. Default: none. One that exists stays.
+    #[arg(long, env = "QUORATE_KAMAJI_NAMESPACES", value_name = "NAMESPACE", value_delimiter = ',',
+        value_parser = namespace_or_any)]
+    pub kamaji_namespaces: Vec<String>,
+
     /// The image of the agent in member Pods.
     #[arg(long, env = "QUORATE_AGENT_IMAGE", value_name = "IMAGE",
         default_value = quorate_manifests::DEFAULT_AGENT_IMAGE)]
@@ -239,6 +245,10 @@ fn priority_class(text: &str) -> Result<String, String> {
     if is_name { Ok(text.to_owned()) } else { Err(expected.to_owned()) }
 }
 
+fn namespace_or_any(text: &str) -> Result<String, String> {
+    if text == "*" { Ok(text.to_owned()) } else { namespace(text) }
+}
+
 fn namespace(text: &str) -> Result<String, String> {
     let is_alphanumeric = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let ends = [text.bytes().next(), text.bytes().last()];
@@ -303,6 +313,9 @@ mod tests {
         assert!(Program::parse_from(["operator", "--own-pod-labels="]).args.own_pod_labels.0.is_empty());
         assert!(defaults.allowed_image_registries.is_empty());
         assert!(defaults.allowed_cluster_issuers.is_empty());
+        assert!(defaults.kamaji_namespaces.is_empty());
+        let args = Program::parse_from(["operator", "--kamaji-namespaces=a,*"]).args;
+        assert_eq!(args.kamaji_namespaces, ["a", "*"]);
         for bad in [
             "--default-priority-class=High!",
             "--workers=0",
@@ -316,6 +329,9 @@ mod tests {
             "--namespaces=",
             "--namespaces=Team_A",
             "--namespaces=a,-b",
+            "--namespaces=*",
+            "--kamaji-namespaces=",
+            "--kamaji-namespaces=tenants-*",
         ] {
             assert!(Program::try_parse_from(["operator", bad]).is_err(), "{bad}");
         }

@@ -269,6 +269,7 @@ impl From<OperatorArgs> for Options {
                 image_registry: args.image_registry,
                 allowed_images: AllowedImages::new(args.allowed_image_registries),
                 allowed_cluster_issuers: args.allowed_cluster_issuers,
+                kamaji_namespaces: args.kamaji_namespaces,
                 agent_image: args.agent_image,
                 agent_delivery: args.agent_delivery.resolve(None),
                 ip_family: args.ip_family.resolve(std::env::var("KUBERNETES_SERVICE_HOST").ok().as_deref()),

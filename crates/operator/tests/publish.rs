@@ -212,7 +212,9 @@ async fn a_datastore_is_published_through_lost_replies_and_what_others_change_is
         "driver": "etcd",
         "endpoints": ["demo-client.default.svc:2379"],
         "tlsConfig": {
-            "certificateAuthority": { "certificate": part("demo-ca", "tls.crt"), "privateKey": part("demo-ca", "tls.key") },
+            "certificateAuthority": {
+                "certificate": part("demo-root-client-tls", "ca.crt"), "privateKey": part("demo-root-client-tls", "ca.key"),
+            },
             "clientCertificate": {
                 "certificate": part("demo-root-client-tls", "tls.crt"), "privateKey": part("demo-root-client-tls", "tls.key"),
             },
@@ -357,6 +359,36 @@ async fn a_datastore_of_somebody_else_is_left_alone_and_the_cure_is_seen() -> Re
     world.delete::<EtcdCluster>("demo").await?;
     is_gone(&world).await?;
     are(&world, &["tenants"]).await?;
+    operator.stop().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_writer_that_sets_a_field_back_each_time_is_told_and_answered_once_a_minute() -> Result<()> {
+    let world = World::new().await?;
+    let operator = published(&world).await?;
+    let theirs = stores(&world);
+    let fight = tokio::spawn(async move {
+        loop {
+            let drift = json!({ "spec": { "endpoints": ["elsewhere:2379"] } });
+            let how =
+                PatchParams { field_manager: Some("argocd-controller".to_owned()), ..PatchParams::default() };
+            let _ = theirs.patch("tenants", &how, &Patch::Merge(drift)).await;
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+    });
+    says(&world, "False DataStoreContested: ").await?;
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let patches = || {
+        let all = world.sent.writes();
+        all.iter().filter(|sent| sent.method == "PATCH" && sent.path.contains("/datastores/")).count()
+    };
+    let before = patches();
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let more = patches() - before;
+    ensure!((5..=15).contains(&more), "{more} writes in ten minutes");
+    says(&world, "False DataStoreContested: ").await?;
+    fight.abort();
+    says(&world, "True Published: ").await?;
     operator.stop().await
 }
 

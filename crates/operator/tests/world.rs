@@ -112,7 +112,10 @@ impl World {
 
     pub fn operator_over(&self, client: kube::Client, change: impl FnOnce(&mut Options)) -> Operator {
         let mut options = Options {
-            defaults: quorate_manifests::Defaults::default(),
+            defaults: quorate_manifests::Defaults {
+                kamaji_namespaces: vec!["default".to_owned()],
+                ..quorate_manifests::Defaults::default()
+            },
             metrics: None,
             metrics_auth: false,
             health: None,

@@ -118,6 +118,11 @@ fn switch_off(draft: &mut Draft<'_>) {
         keep_on(draft);
         return;
     }
+    if let Err(why) = safety::may_disable_auth(draft.seen) {
+        draft.wait(Waiting::AuthOffRefused(why));
+        keep_on(draft);
+        return;
+    }
     match look(draft) {
         None => {}
         Some(SeenAuth { enabled: false, .. }) => draft.write_record(Step::L9, |record| {

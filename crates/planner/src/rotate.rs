@@ -230,6 +230,10 @@ fn begin(draft: &mut Draft<'_>, seen: &Certificates, untidy: &[Ca]) {
         ));
         return;
     }
+    if let Err(why) = safety::may_replace_authority(draft.seen, &draft.record, given.as_ref(), draft.now) {
+        draft.wait(Waiting::RotationRefused(why.to_string()));
+        return;
+    }
     if let Err(why) = safety::may_begin_rotation(draft.seen, &draft.record) {
         draft.wait(Waiting::Unsafe(why));
         return;

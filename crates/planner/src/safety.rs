@@ -17,12 +17,14 @@ mod replace;
 mod rotation;
 mod serves;
 mod space;
+mod tenants;
 mod versions;
 mod volumes;
 
 pub(crate) use adoption::{foreign_pods, may_adopt};
 pub(crate) use auth::all_have_credential;
 pub use space::{may_begin_defragmentation, may_disarm};
+pub(crate) use tenants::{may_disable_auth, may_replace_authority};
 
 use std::collections::BTreeSet;
 

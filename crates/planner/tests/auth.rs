@@ -301,6 +301,30 @@ fn each_refusal_of_auth_is_what_keeps_it_from_happening() {
 }
 
 #[test]
+fn auth_that_keeps_tenants_of_kamaji_apart_is_not_disabled_while_a_datastore_may_exist() {
+    let mut world = wanted(3);
+    world.settle();
+    world.seen.auth_policy.wanted = false;
+    world.seen.auth_policy.disable = world.seen.record.cluster_id;
+    world.seen.may_have_data_store = true;
+    world.settle();
+    let refused = Waiting::AuthOffRefused(Unsafe::TenantsNeedAuth);
+    assert!(world.auth.0 && world.plan().waiting.contains(&refused), "{:?}", world.plan().waiting);
+    let via = world.seen.etcd.list.as_ref().unwrap().via.clone();
+    let disable = Effect::etcd(Step::L9, via, EtcdCall::Auth { change: AuthChange::Disable });
+    assert_eq!(judge(&world, &disable), Err(Unsafe::TenantsNeedAuth));
+    assert_eq!(without("TenantsNeedAuth", || judge(&world, &disable)), Ok(()));
+    // Where a person disables it in etcd it is enabled again.
+    world.auth.0 = false;
+    world.settle();
+    assert!(world.auth.0);
+    // The order was not spent by that.
+    world.seen.may_have_data_store = false;
+    world.settle();
+    assert!(!world.auth.0);
+}
+
+#[test]
 fn the_credential_is_signed_before_any_pod_that_mounts_it_is_made() {
     let mut world = wanted(3);
     for _ in 0..100 {

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use crate::world::World;
 use crate::world::certificates::DAY;
-use crate::world::rotation::{recorded, stage, until};
+use crate::world::rotation::{recorded, stage, step, until};
 use quorate_model::auth::AuthPolicy;
 use quorate_model::certificate::Validity;
 use quorate_model::effect::{AuthorityPlace, Unsafe};
 use quorate_model::rotation::RotationStage;
 use quorate_model::snapshot::{Authority, GivenAuthority, LeafCertificate};
-use quorate_model::{Ca, Effect, Fingerprint, Instant, KubeEffect, Leaf, Span, Step};
+use quorate_model::{Ca, Effect, Fingerprint, Instant, KubeEffect, Leaf, Span, Step, Waiting};
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, may_pass_on, may_sign_with_new, may_turn_back, permits};
 
@@ -589,4 +589,47 @@ fn an_authority_of_the_operators_own_is_never_taken_for_one_whose_key_is_somewhe
     assert!(says.contains("it is one that an operator made"), "{says}");
     let own = &world.seen.certificates.as_ref().unwrap().authorities[&Ca::Clients];
     assert!(!own.content.as_ref().unwrap().keyless && world.plan().effects.is_empty());
+}
+
+#[test]
+fn an_authority_without_its_key_takes_no_place_while_tenants_of_kamaji_need_the_key() {
+    let mut world = World::running(3);
+    world.seen.may_have_data_store = true;
+    issue(&mut world, OTHER, 1);
+    let before = recorded(&world).to_owned();
+    for _ in 0..50 {
+        let plan = world.plan();
+        assert!(plan.effects.iter().all(|effect| effect.step() != Step::C1), "{:?}", plan.effects);
+        step(&mut world, &mut String::new());
+    }
+    assert_eq!((recorded(&world), stage(&world)), (before.as_str(), None));
+    let waiting = world.plan().waiting;
+    assert!(
+        waiting
+            .iter()
+            .any(|one| matches!(one, Waiting::RotationRefused(why) if why.contains("Kamaji signs"))),
+        "{waiting:?}"
+    );
+    let make = |world: &World| {
+        let secret = &world.seen.certificates.as_ref().unwrap().authorities[&Ca::Clients];
+        let make = KubeEffect::MakeNextAuthority {
+            ca: Ca::Clients,
+            place: AuthorityPlace::Next,
+            given: Some(Fingerprint::new(OTHER)),
+            secret: secret.uid.clone(),
+            resource_version: secret.resource_version.clone(),
+        };
+        let scene = Scene { seen: &world.seen, record: &world.seen.record, now: world.now, before: &[] };
+        permits(&scene, &Effect::kube(Step::C1, make))
+    };
+    assert_eq!(make(&world), Err(Unsafe::TenantsNeedKey));
+    without("TenantsNeedKey", || assert_eq!(make(&world), Ok(())));
+    // One with its key may: Kamaji signs with that.
+    let keyed = Authority { keyless: false, ..given(&mut world).content.clone().unwrap() };
+    give(&mut world, Ok(keyed), BTreeMap::new());
+    until_authority(&mut world, OTHER);
+
+    let mut world = World::running(3);
+    issue(&mut world, OTHER, 1);
+    until_authority(&mut world, OTHER);
 }

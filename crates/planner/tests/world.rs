@@ -186,6 +186,7 @@ impl World {
                 replace_member: None,
                 backup_before: None,
                 data_store: None,
+                may_have_data_store: false,
                 running_backups: BTreeSet::new(),
                 users_to_come: BTreeSet::new(),
                 defaults: DefaultsTurn::Now,

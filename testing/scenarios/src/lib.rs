@@ -8,6 +8,7 @@
 //! - [`backups`]: how a user orders backups and restores; [`rounds`]: backed up, wrecked, restored, again and again
 //! - [`S3Server`]: a store for backups
 //! - [`ApiServers`]: kube-apiservers of a tenant whose data are in a cluster, and their clients
+//! - [`kamaji`]: what Kamaji does with a DataStore, by its source
 //! - [`CertManager`]: cert-manager's controllers beside a real Kubernetes
 //! - [`KubeRouter`]: what carries out NetworkPolicies in the networks of nodes of this machine
 //! - [`monitoring`]: Prometheus and Alertmanager beside a world, with what is shipped for them
@@ -29,6 +30,7 @@ mod client;
 pub mod conformance;
 mod disruptions;
 pub mod history;
+pub mod kamaji;
 mod kube_router;
 mod kubernetes;
 pub mod monitoring;

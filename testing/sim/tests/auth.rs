@@ -1,6 +1,7 @@
 //! etcd's auth in the simulation: whoever is not root is refused by the model as by etcd, also the operator, and what may be switched is
 //! judged by what Pods mount and what people wrote.
 
+use quorate_api::keys;
 use quorate_planner::safety::mutants::without;
 use quorate_sim::history::{History, sound_story};
 use quorate_sim::oracle::Property;
@@ -130,4 +131,17 @@ fn without_a_look_at_the_pods_auth_makes_an_agent_nobody() {
     };
     assert_eq!(violated(), None);
     assert_eq!(without("LacksCredential", violated), Some(Property::AuthByOrder));
+}
+
+#[test]
+fn auth_ordered_off_stays_on_as_long_as_a_datastore_may_exist_and_then_goes_off() {
+    let finalizers = |all: &[&str]| json!({ "metadata": { "finalizers": all } });
+    let mut world = at_rest(3);
+    edit(&mut world, &switch_on());
+    edit(&mut world, &finalizers(&[keys::FINALIZER, keys::DATA_STORE_FINALIZER]));
+    let off = switch_off(&world);
+    edit(&mut world, &off);
+    assert!(is_on(&world));
+    edit(&mut world, &finalizers(&[keys::FINALIZER]));
+    assert!(!is_on(&world), "it was ordered");
 }

@@ -41,10 +41,10 @@ const OF_CERTIFICATES: [&str; 3] = ["AnotherAuthority", "AuthorityKept", "ClockD
 const OF_ROTATION: [&str; 3] = ["NotTrusted", "EarlierPresented", "BundleNotWritten"];
 
 /// Only auth has them: `testing/sim/tests/auth.rs` and `crates/planner/tests/auth.rs` show that they are needed.
-const OF_AUTH: [&str; 3] = ["AuthNotOrdered", "NoRootUser", "LacksCredential"];
+const OF_AUTH: [&str; 4] = ["AuthNotOrdered", "NoRootUser", "LacksCredential", "TenantsNeedAuth"];
 
-/// Only a spec that names an authority has it: `crates/planner/tests/given.rs` shows that it is needed.
-const OF_SOURCES: [&str; 1] = ["OtherSource"];
+/// Only a spec that names an authority has them: `crates/planner/tests/given.rs` and `issued.rs` show that they are needed.
+const OF_SOURCES: [&str; 2] = ["OtherSource", "TenantsNeedKey"];
 
 /// What the budget, which is closed only after the volume of the next member exists, refuses as well; and a verdict that stays while
 /// its kubelet reports no more; and a restart in memory that nobody replaces. `crates/planner/tests/rules.rs`, `replace.rs` and

@@ -161,6 +161,15 @@ pub(crate) fn with_first(
     Some(here.get(place).into_iter().chain(rest).map(|block| block.pem.as_str()).collect())
 }
 
+/// The bundle in which this authority comes first, and then all others of the other bundle. Who takes the first one for what signs, as Kamaji does,
+/// has to find it there. `None` if that of the authority cannot be read.
+pub(crate) fn bundle(first: &str, others: &[u8]) -> Option<String> {
+    let first = blocks_of(first.as_bytes()).into_iter().next()?;
+    let others = blocks_of(others).into_iter().filter(|block| block.fingerprint != first.fingerprint);
+    let others: String = others.map(|block| block.pem).collect();
+    Some(first.pem + &others)
+}
+
 /// What a handshake shows, in terms of the authorities that are known: those in the Secrets of the cluster.
 pub fn read_handshake(secrets: &[&Secret], own: (&ClusterRef, &ClusterUid), shown: &Shown) -> Handshake {
     let placed = places(secrets, own).filter_map(|(secret, place)| certificates(secret, place.keys().0).ok());
@@ -188,7 +197,11 @@ struct Block {
 }
 
 fn blocks(secret: &Secret, key: &str) -> Vec<Block> {
-    let pems = Pem::iter_from_buffer(entry(secret, key).unwrap_or_default()).filter_map(Result::ok);
+    blocks_of(entry(secret, key).unwrap_or_default())
+}
+
+fn blocks_of(pem: &[u8]) -> Vec<Block> {
+    let pems = Pem::iter_from_buffer(pem).filter_map(Result::ok);
     let block = |pem: Pem| {
         let parsed = super::read::parse_der(&pem.contents)?;
         Some(Block { fingerprint: parsed.fingerprint, pem: super::read::pem_of(&pem.contents) })

@@ -1,10 +1,12 @@
 //! What the condition says, and what a person can do.
 
-use quorate_api::{EtcdCluster, Explanation, Reason};
-use quorate_model::{ClockDifference, ClusterRef};
-use serde_json::Value;
+use std::collections::BTreeSet;
 
-use super::{secret_name, tenants};
+use quorate_api::{EtcdCluster, Explanation, Reason, keys};
+use quorate_model::{ClockDifference, ClusterRef};
+use serde_json::{Value, json};
+
+use super::{FIELD_MANAGER, secret_name, tenants};
 use crate::observe::cluster_ref;
 use crate::status::DataStoreHealth;
 use crate::user::NoSigner;
@@ -12,8 +14,27 @@ use crate::user::NoSigner;
 /// How many tenants a message names.
 const NAMED: usize = 8;
 
+/// The condition by which Kamaji says what is wrong with a DataStore.
+const VALIDATION: &str = "kamaji.clastix.io/DataStoreValidation";
+
+/// The finalizer by which Kubernetes deletes what is owned before its owner.
+const FOREGROUND: &str = "foregroundDeletion";
+
 /// The line that makes etcd compact.
 const COMPACTION: &str = "spec: {etcd: {autoCompactionMode: periodic, autoCompactionRetention: 5m}}";
+
+/// Its namespace is not admitted.
+pub fn not_admitted(at: &ClusterRef) -> DataStoreHealth {
+    no(
+        Reason::NamespaceNotAdmitted,
+        format!(
+            "no DataStore is made or changed, because this operator does not admit EtcdClusters of namespace {0} as DataStores, which are in no \
+             namespace. Who installed it can: --kamaji-namespaces, which is kamaji.namespaces of the chart. Else take the annotation \
+             operator.etcd.io/kamaji-datastore off",
+            at.namespace
+        ),
+    )
+}
 
 /// etcd's auth is off, and the spec does not want it.
 pub fn auth_off() -> DataStoreHealth {
@@ -48,16 +69,29 @@ pub fn one_authority(at: &ClusterRef) -> DataStoreHealth {
     )
 }
 
+/// Peers get an authority of their own, and members trust that of clients at their port until then.
+pub fn peers_trust_clients() -> DataStoreHealth {
+    no(
+        Reason::OneAuthority,
+        "no DataStore is made yet, because members trust the authority of clients at the port of peers until the rotation that gives peers one of \
+         their own has ended: Kamaji gets its key, and whoever has that could join as a member. It goes on by itself: TLSReady says how far it is",
+    )
+}
+
 /// The cluster serves no tenants yet; why.
 pub fn not_serving(why: &str) -> DataStoreHealth {
     no(Reason::NotServing, format!("no DataStore is made yet: {why}"))
 }
 
-/// It is there, and as it should be.
+/// It is there, and as it should be; what Kamaji reports of it.
 pub fn published(store: &Value) -> DataStoreHealth {
+    let conditions = store["status"]["conditions"].as_array().into_iter().flatten();
+    let validation = conditions.into_iter().find(|one| one["type"] == VALIDATION);
+    // What it writes before it has looked.
+    let is_judged = validation.is_none_or(|found| found["status"] != "Unknown");
     let says = match &store["status"]["ready"] {
         Value::Bool(true) => "Kamaji reports it ready",
-        Value::Bool(false) => "Kamaji reports it not ready: kubectl describe datastore says why",
+        Value::Bool(false) if is_judged => return not_ready(store, validation),
         _ => "Kamaji has reported nothing of it yet: does it run?",
     };
     let text = format!(
@@ -68,8 +102,42 @@ pub fn published(store: &Value) -> DataStoreHealth {
     DataStoreHealth { ready: Some(true), why: Explanation::new(Reason::Published, text) }
 }
 
+fn not_ready(store: &Value, validation: Option<&Value>) -> DataStoreHealth {
+    let why = validation.and_then(|found| found["message"].as_str()).filter(|why| !why.is_empty());
+    let text = format!(
+        "DataStore {0} is written, and Kamaji reports it not ready: {1}. kubectl describe datastore {0}. {2}",
+        name(store),
+        why.unwrap_or("it gives no reason"),
+        used_by(store)
+    );
+    no(Reason::DataStoreNotReady, text)
+}
+
+/// Something else changes it again and again.
+pub fn contested(store: &Value) -> DataStoreHealth {
+    let fields = store["metadata"]["managedFields"].as_array().into_iter().flatten();
+    let others = fields.filter(|one| one["subresource"].as_str().is_none_or(str::is_empty));
+    let others: BTreeSet<&str> = others.filter_map(|one| one["manager"].as_str()).collect();
+    let others: Vec<&str> = others.into_iter().filter(|manager| *manager != FIELD_MANAGER).collect();
+    let who = if others.is_empty() { "something else".to_owned() } else { others.join(", ") };
+    no(
+        Reason::DataStoreContested,
+        format!(
+            "DataStore {0} is changed again and again by another writer, and put right with growing pauses, a minute at most. By its managed fields: {who}. \
+             kubectl get datastore {0} -o yaml --show-managed-fields. Keep that from writing it",
+            name(store)
+        ),
+    )
+}
+
 /// It is not asked for any more, and tenants use it.
-pub fn in_use(cluster: &EtcdCluster, store: &Value) -> DataStoreHealth {
+pub fn in_use(cluster: &EtcdCluster, store: &Value, namespace_ends: bool) -> DataStoreHealth {
+    if namespace_ends {
+        return namespace_terminating(cluster, store);
+    }
+    if cluster.metadata.deletion_timestamp.is_some() && has_finalizer(cluster, FOREGROUND) {
+        return in_foreground(cluster, store);
+    }
     let name = name(store);
     let why = if cluster.metadata.deletion_timestamp.is_some() {
         "The members serve on"
@@ -84,6 +152,49 @@ pub fn in_use(cluster: &EtcdCluster, store: &Value) -> DataStoreHealth {
             used_by(store)
         ),
     )
+}
+
+/// The garbage collector deletes what has the EtcdCluster as owner before it, whatever else holds that up.
+fn in_foreground(cluster: &EtcdCluster, store: &Value) -> DataStoreHealth {
+    no(
+        Reason::DeletedInForeground,
+        format!(
+            "the EtcdCluster is deleted with --cascade=foreground, so Kubernetes deletes its Pods now, though tenants use DataStore {}. {}. So that Kubernetes \
+             stops that, and the members serve until no tenant is left: {}",
+            name(store),
+            used_by(store),
+            without_finalizer(cluster, FOREGROUND)
+        ),
+    )
+}
+
+/// Nothing takes back the deletion of a namespace.
+fn namespace_terminating(cluster: &EtcdCluster, store: &Value) -> DataStoreHealth {
+    let at = cluster_ref(cluster);
+    no(
+        Reason::NamespaceTerminating,
+        format!(
+            "namespace {} is being deleted, and the Pods of the cluster with it, though tenants use DataStore {}. {}. Nothing takes that back: the namespace \
+             stays until no tenant is left. Volumes whose PersistentVolumes are retained keep the data. To let it go with the tenants lost: {}",
+            at.namespace,
+            name(store),
+            used_by(store),
+            without_finalizer(cluster, keys::DATA_STORE_FINALIZER)
+        ),
+    )
+}
+
+/// The command that takes a finalizer off.
+fn without_finalizer(cluster: &EtcdCluster, gone: &str) -> String {
+    let all = cluster.metadata.finalizers.iter().flatten();
+    let left: Vec<&String> = all.filter(|finalizer| *finalizer != gone).collect();
+    let patch = json!([{ "op": "replace", "path": "/metadata/finalizers", "value": left }]);
+    let at = cluster_ref(cluster);
+    format!("kubectl patch etcd {} -n {} --type=json -p '{patch}'", at.name, at.namespace)
+}
+
+fn has_finalizer(cluster: &EtcdCluster, wanted: &str) -> bool {
+    cluster.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == wanted)
 }
 
 /// It leads to the cluster, tenants use it, and it lacks the label.
@@ -203,12 +314,33 @@ pub fn no_signer(why: &NoSigner) -> DataStoreHealth {
     }
 }
 
+/// The spec has certificates come from somewhere else.
+pub fn key_goes() -> DataStoreHealth {
+    no(
+        Reason::NoAuthorityKey,
+        "no DataStore is made or changed, because spec.tls.provider has certificates come from where the key of their authority is not this \
+         cluster's, and Kamaji signs a certificate for each tenant with it. The authority is not replaced while a DataStore of the cluster may exist. Set \
+         spec.tls.provider to auto; or take the annotation operator.etcd.io/kamaji-datastore off",
+    )
+}
+
 /// R23.
 pub fn clock_differs(differs: ClockDifference) -> DataStoreHealth {
     no(
         Reason::ClockDiffers,
         format!(
             "the operator's clock is {differs}, so the credential of Kamaji is not signed. Set that clock, or those of the API servers"
+        ),
+    )
+}
+
+/// R23, where the end of the tenants is to be recorded.
+pub fn clock_differs_at_end(differs: ClockDifference) -> DataStoreHealth {
+    no(
+        Reason::ClockDiffers,
+        format!(
+            "no DataStore is left, and the deletion goes on once that can be recorded with the time: the operator's clock is {differs}, and a final backup is \
+             judged by it. Set that clock, or those of the API servers"
         ),
     )
 }

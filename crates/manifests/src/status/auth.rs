@@ -17,7 +17,11 @@ pub(super) fn find(picture: &Picture<'_>) -> Option<Finding> {
     }
     let is_on = stage == Some(AuthStage::On) && picture.seen.etcd.auth.is_none_or(|seen| seen.enabled);
     let told = picture.waits(|waiting| {
-        matches!(waiting, Waiting::AuthChanging(_) | Waiting::AuthStaysOn(_)).then(|| explain(waiting))
+        let is_of_auth = matches!(
+            waiting,
+            Waiting::AuthChanging(_) | Waiting::AuthStaysOn(_) | Waiting::AuthOffRefused(_)
+        );
+        is_of_auth.then(|| explain(waiting))
     });
     if let Some(why) =
         picture.waits(|waiting| (*waiting == Waiting::ClientsAreRoot).then(|| explain(waiting)))

@@ -242,6 +242,7 @@ fn up_to_date(picture: &Picture<'_>) -> Finding {
                 | Waiting::EditedTooLate { .. }
                 | Waiting::AuthChanging(_)
                 | Waiting::AuthStaysOn(_)
+                | Waiting::AuthOffRefused(_)
         );
         holds.then(|| explain(waiting))
     });

@@ -224,6 +224,11 @@ fn row(waiting: &Waiting) -> Row {
             ),
         )
         .stopping(Stops::Nothing),
+        Waiting::AuthOffRefused(why) => needs_person(
+            Reason::AuthStaysOn,
+            format!("spec.auth.enabled is not true, and {} orders etcd's auth off. It stays on: {why}", keys::DISABLE_AUTH),
+        )
+        .stopping(Stops::Nothing),
         Waiting::AuthNotOurs => needs_person(Reason::NotOurs, text::auth_not_ours(false)).stopping(Stops::Nothing),
         Waiting::Clearing(why) => moves(
             Reason::BootstrapAbandoned,

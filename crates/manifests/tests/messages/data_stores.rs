@@ -1,6 +1,7 @@
 //! What the condition DataStoreReady says.
 
 use crate::world::World;
+use quorate_api::keys;
 use quorate_manifests::DataStoreHealth;
 use quorate_manifests::data_store::report;
 use quorate_manifests::user::NoSigner;
@@ -15,17 +16,20 @@ pub(super) fn all() -> Vec<DataStoreHealth> {
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     let at = ClusterRef::new("default", "demo");
     let mut all = vec![
+        report::not_admitted(&at),
         report::auth_off(),
         report::compaction_off(),
         report::one_authority(&at),
+        report::peers_trust_clients(),
         report::not_serving("the cluster is not bootstrapped yet"),
         report::no_signer(&NoSigner::NotYet("its client certificate does not exist".to_owned())),
         report::no_signer(&NoSigner::Lost("Secret default/demo-ca does not exist".to_owned())),
         report::no_signer(&NoSigner::Elsewhere),
+        report::key_goes(),
         report::published(&store(Value::Null, &[])),
         report::published(&store(json!(false), &["team-a/one"])),
         report::published(&store(json!(true), &many)),
-        report::in_use(&cluster, &store(json!(true), &["team-a/one", "team-b/two"])),
+        report::in_use(&cluster, &store(json!(true), &["team-a/one", "team-b/two"]), false),
         report::in_use_unlabelled(&store(json!(true), &["team-a/one"])),
         report::terminating(&store(json!(true), &["team-a/one"]), true),
         report::terminating(&store(json!(true), &[]), false),
@@ -37,11 +41,18 @@ pub(super) fn all() -> Vec<DataStoreHealth> {
         report::name_taken("tenants"),
         report::secret_taken(&cluster),
         report::secret_going(&cluster),
+        report::clock_differs_at_end(ClockDifference::Behind(Span::seconds(600))),
+        report::contested(
+            &json!({ "metadata": { "name": "tenants", "managedFields": [{ "manager": "argocd-controller" }] } }),
+        ),
         report::clock_differs(ClockDifference::Ahead(Span::seconds(3 * 3600))),
         report::refused("DataStore", "the API server refuses it: admission webhook denied the request"),
     ];
     cluster.metadata.deletion_timestamp = serde_json::from_value(json!("2026-11-28T12:00:00Z")).unwrap();
-    all.push(report::in_use(&cluster, &store(json!(true), &["team-a/one"])));
+    all.push(report::in_use(&cluster, &store(json!(true), &["team-a/one"]), false));
+    all.push(report::in_use(&cluster, &store(json!(true), &["team-a/one"]), true));
+    cluster.metadata.finalizers = Some(vec![keys::FINALIZER.to_owned(), "foregroundDeletion".to_owned()]);
+    all.push(report::in_use(&cluster, &store(json!(true), &["team-a/one"]), false));
     all.push(report::no_rights(&cluster, None, "datastores.kamaji.clastix.io is forbidden"));
     all
 }

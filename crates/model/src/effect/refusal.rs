@@ -77,11 +77,15 @@ pub enum Unsafe {
     BundleNotWritten,
     /// R19: the authority of clients is not the one that the spec names, or that cannot be taken.
     OtherSource,
+    /// C1: a DataStore of Kamaji may exist, whose tenants get certificates by the key of the authority of clients, and the next one is without its key.
+    TenantsNeedKey,
     /// R23: the operator's clock differs from the API server's, so nothing is signed or old enough to be given up, and how long ago clients
     /// were led away is not known (R24).
     ClockDiffers(ClockDifference),
     /// L4 to L9: no record, and no order of a person, has auth changed so.
     AuthNotOrdered,
+    /// L9: a DataStore of Kamaji may exist, and only auth keeps its tenants from the data of each other.
+    TenantsNeedAuth,
     /// L8: the user root, whose certificate the operator has, is not seen to have the role root: nobody could do anything any more.
     NoRootUser,
     /// L8: the Pod of this member does not have the operator's credential, so its agent could not move leadership away.
@@ -158,8 +162,10 @@ impl Unsafe {
         EarlierPresented,
         BundleNotWritten,
         OtherSource,
+        TenantsNeedKey,
         ClockDiffers,
         AuthNotOrdered,
+        TenantsNeedAuth,
         NoRootUser,
         LacksCredential,
         AuthorityKept,
@@ -278,11 +284,19 @@ impl fmt::Display for Unsafe {
             }
             Self::BundleNotWritten => f.write_str("the Secrets of the certificates are being written"),
             Self::OtherSource => f.write_str("the certificate authority is not the one that the spec names"),
+            Self::TenantsNeedKey => f.write_str(
+                "Kamaji signs certificates of its tenants with the key of the authority of clients, and the one that spec.tls names is without its key. Set \
+                 spec.tls.provider to auto; or take the annotation operator.etcd.io/kamaji-datastore off first, and it is replaced once the DataStore is gone",
+            ),
             Self::ClockDiffers(differs) => write!(
                 f,
                 "the operator's clock is {differs}, so nothing is signed, removed or given up by it. Set the clocks"
             ),
             Self::AuthNotOrdered => f.write_str("nobody has ordered this change of etcd's auth"),
+            Self::TenantsNeedAuth => f.write_str(
+                "etcd's auth keeps the tenants of Kamaji from the data of each other, so it is not disabled while the cluster may have a DataStore. Take \
+                 the annotation operator.etcd.io/kamaji-datastore off first",
+            ),
             Self::NoRootUser => f.write_str(
                 "etcd's auth is not enabled, because the user root, whose certificate the operator has, is not seen to have the role root",
             ),

@@ -121,6 +121,8 @@ pub enum Waiting {
     ClientsAreRoot,
     /// `spec.auth.enabled` is false, and auth stays on: only the annotation with the cluster id lets it be switched off.
     AuthStaysOn(ClusterId),
+    /// It is ordered off, and stays on for tenants of Kamaji; why.
+    AuthOffRefused(Unsafe),
     /// A person enabled etcd's auth, and it refuses the operator what needs the role root.
     AuthNotOurs,
     /// An abandoned bootstrap attempt is being deleted.

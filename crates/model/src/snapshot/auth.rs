@@ -46,7 +46,8 @@ impl Snapshot {
             return self.record.is_bootstrapped() && !known.is_some_and(|seen| is_within(seen, span(seen)));
         }
         let is_known = known.is_some_and(|seen| seen.enabled && is_within(seen, LOOKED_AT));
-        let stays_on = self.record.auth == Some(AuthStage::On) && !self.is_auth_ordered_off(&self.record);
+        let is_to_go = self.is_auth_ordered_off(&self.record) && !self.may_have_data_store;
+        let stays_on = self.record.auth == Some(AuthStage::On) && !is_to_go;
         !(stays_on && is_known)
     }
 

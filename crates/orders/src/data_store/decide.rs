@@ -1,28 +1,36 @@
 //! What is done, in which order.
 
 use quorate_api::EtcdCluster;
+use quorate_api::cluster::TlsProvider;
+use quorate_api::status::CertificatesStatus;
 use quorate_manifests::data_store::{self as objects, report};
 use quorate_manifests::user::{NoSigner, Presence, Signer};
 use quorate_manifests::{Act as Writing, DataStoreHealth, observe};
-use quorate_model::{ClockDifference, Instant};
+use quorate_model::{Ca, ClockDifference, Instant};
 use serde_json::Value;
 
 /// What is observed.
 pub struct Seen<'a> {
     /// The EtcdCluster.
     pub cluster: &'a EtcdCluster,
+    /// The operator admits DataStores of its namespace.
+    pub is_admitted: bool,
     /// etcd's auth is on, and the operator's.
     pub auth_is_on: bool,
     /// etcd compacts its history by itself.
     pub compacts: bool,
+    /// Its namespace is being deleted.
+    pub namespace_ends: bool,
+    /// Something else changes the DataStore again and again, so it is not written now.
+    pub is_contested: bool,
     /// It has members that run, or are to run.
     pub runs: bool,
     /// The DataStores.
     pub stores: &'a Stores,
     /// The Secret with the credential.
     pub secret: &'a Presence<'a>,
-    /// The key in it is that of the certificate beside it.
-    pub key_fits: bool,
+    /// Each key in it is that of its certificate: that of the credential, and that of the authority.
+    pub keys_fit: bool,
     /// What signs for clients now.
     pub signer: Result<&'a Signer, &'a NoSigner>,
     /// The time.
@@ -120,7 +128,7 @@ fn give_up(seen: &Seen<'_>, others: &[&Value]) -> Decision {
         acts.extend(credential(seen).unwrap_or_default());
     }
     let health = match (in_use.first(), going.first()) {
-        (Some(store), _) => Some(report::in_use(seen.cluster, store)),
+        (Some(store), _) => Some(report::in_use(seen.cluster, store, seen.namespace_ends)),
         (None, Some(store)) => Some(report::terminating(store, false)),
         (None, None) => None,
     };
@@ -133,6 +141,10 @@ fn leave(seen: &Seen<'_>) -> Decision {
         Presence::Own(own) if own.is_going => Vec::new(),
         Presence::Own(_) => vec![Act::DeleteSecret],
         Presence::Absent | Presence::Foreign if objects::may_exist(seen.cluster) => {
+            // The time goes with it.
+            if let Some(differs) = seen.clock_differs.filter(|_| is_deleted(seen.cluster)) {
+                return only(report::clock_differs_at_end(differs));
+            }
             vec![Act::RemoveFinalizer]
         }
         Presence::Absent | Presence::Foreign => Vec::new(),
@@ -140,11 +152,16 @@ fn leave(seen: &Seen<'_>) -> Decision {
     Decision { health: None, acts }
 }
 
+fn is_deleted(cluster: &EtcdCluster) -> bool {
+    cluster.metadata.deletion_timestamp.is_some()
+}
+
 fn publish(seen: &Seen<'_>, name: &str, own: Option<&Value>, named: Option<&Value>) -> Decision {
     if !objects::is_name(name) {
         return only(report::no_name(name));
     }
-    if own.is_none() && named.is_some() {
+    // Whose namespace is not admitted learns nothing of names that others have.
+    if own.is_none() && named.is_some() && seen.is_admitted {
         return only(report::name_taken(name));
     }
     if let Some(own) = own.filter(|own| !own["metadata"]["deletionTimestamp"].is_null()) {
@@ -167,6 +184,9 @@ fn publish(seen: &Seen<'_>, name: &str, own: Option<&Value>, named: Option<&Valu
         acts.push(Act::AddFinalizer);
     }
     acts.extend(credential);
+    if let Some(own) = own.filter(|_| seen.is_contested) {
+        return Decision { health: Some(report::contested(own)), acts };
+    }
     let at = observe::cluster_ref(seen.cluster);
     acts.extend(
         objects::act(seen.cluster, &at, name, own).map(|write| Act::WriteStore(name.to_owned(), write)),
@@ -178,6 +198,9 @@ fn publish(seen: &Seen<'_>, name: &str, own: Option<&Value>, named: Option<&Valu
 /// What keeps a DataStore from being made, if anything. What a person has to change comes first.
 fn hindrance(seen: &Seen<'_>) -> Option<DataStoreHealth> {
     let cluster = seen.cluster;
+    if !seen.is_admitted {
+        return Some(report::not_admitted(&observe::cluster_ref(cluster)));
+    }
     if !seen.auth_is_on && !cluster.spec.auth.as_ref().is_some_and(|auth| auth.enabled) {
         return Some(report::auth_off());
     }
@@ -186,8 +209,16 @@ fn hindrance(seen: &Seen<'_>) -> Option<DataStoreHealth> {
     }
     let status = cluster.status.as_ref();
     let certificates = status.and_then(|status| status.certificates.as_ref());
+    if certificates.is_some_and(trusts_clients_as_peers) {
+        return Some(report::peers_trust_clients());
+    }
     if certificates.is_some_and(|own| own.authority.is_some() && own.peer_authority.is_none()) {
         return Some(report::one_authority(&observe::cluster_ref(cluster)));
+    }
+    if matches!(cluster.spec.tls.provider, TlsProvider::CertManager | TlsProvider::Secrets)
+        && !matches!(seen.signer, Err(NoSigner::Elsewhere))
+    {
+        return Some(report::key_goes());
     }
     if let Err(why @ NoSigner::Elsewhere) = seen.signer {
         return Some(report::no_signer(why));
@@ -202,6 +233,15 @@ fn hindrance(seen: &Seen<'_>) -> Option<DataStoreHealth> {
     Some(report::not_serving(why))
 }
 
+/// Whether a rotation that gives peers an authority of their own is under way: until it has ended, members trust that of clients at the port of peers.
+fn trusts_clients_as_peers(own: &CertificatesStatus) -> bool {
+    let of_peers = own.rotation.as_ref().filter(|rotation| rotation.authority == Ca::Peers.as_str());
+    own.authority
+        .as_ref()
+        .zip(of_peers)
+        .is_some_and(|(clients, rotation)| rotation.from == *clients || rotation.earlier.contains(clients))
+}
+
 /// O2, or why there is no credential.
 fn credential(seen: &Seen<'_>) -> Result<Vec<Act>, DataStoreHealth> {
     let present = match seen.secret {
@@ -212,7 +252,7 @@ fn credential(seen: &Seen<'_>) -> Result<Vec<Act>, DataStoreHealth> {
         Presence::Own(own) => Some(own),
     };
     let is_usable = present.is_some_and(|own| {
-        seen.key_fits && own.leaf.content.as_ref().is_ok_and(|leaf| !leaf.validity.has_ended(seen.now))
+        seen.keys_fit && own.leaf.content.as_ref().is_ok_and(|leaf| !leaf.validity.has_ended(seen.now))
     });
     let signer = match seen.signer {
         Ok(signer) => signer,
@@ -220,7 +260,7 @@ fn credential(seen: &Seen<'_>) -> Result<Vec<Act>, DataStoreHealth> {
         Err(_) if is_usable => return Ok(Vec::new()),
         Err(why) => return Err(report::no_signer(why)),
     };
-    let is_due = present.is_none_or(|own| !seen.key_fits || own.leaf.is_due(&signer.authority, seen.now));
+    let is_due = present.is_none_or(|own| !seen.keys_fit || own.leaf.is_due(&signer.authority, seen.now));
     if !is_due {
         let matches = present.is_some_and(|own| own.matches);
         return Ok(if matches { Vec::new() } else { vec![Act::WriteSecret] });

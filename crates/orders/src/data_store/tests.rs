@@ -9,7 +9,7 @@ use quorate_manifests::user::{NoSigner, Own, Presence};
 use quorate_manifests::{Act as Writing, DataStoreHealth, data_store as objects};
 use quorate_model::certificate::Validity;
 use quorate_model::snapshot::{LeafCertificate, LeafSecret};
-use quorate_model::{ClusterRef, Fingerprint, Instant, Span, Uid};
+use quorate_model::{ClockDifference, ClusterRef, Fingerprint, Instant, Span, Uid};
 use serde_json::{Value, json};
 
 use super::*;
@@ -25,6 +25,10 @@ struct World {
     secret: Option<Instant>,
     kind_exists: bool,
     may_read: bool,
+    is_admitted: bool,
+    is_contested: bool,
+    namespace_ends: bool,
+    clock_differs: Option<ClockDifference>,
     auth_is_on: bool,
     compacts: bool,
     runs: bool,
@@ -48,6 +52,10 @@ impl World {
             secret: Some(NOW + Span::seconds(3600)),
             kind_exists: true,
             may_read: true,
+            is_admitted: true,
+            is_contested: false,
+            namespace_ends: false,
+            clock_differs: None,
             auth_is_on: true,
             compacts: true,
             runs: true,
@@ -88,15 +96,18 @@ impl World {
         let secret = self.secret.map_or(Presence::Absent, |until| Presence::Own(own(&object, until)));
         decide(&Seen {
             cluster: &cluster,
+            is_admitted: self.is_admitted,
+            is_contested: self.is_contested,
+            namespace_ends: self.namespace_ends,
             auth_is_on: self.auth_is_on,
             compacts: self.compacts,
             runs: self.runs,
             stores: &stores,
             secret: &secret,
-            key_fits: true,
+            keys_fit: true,
             signer: Err(&self.signer),
             now: NOW,
-            clock_differs: None,
+            clock_differs: self.clock_differs,
         })
     }
 
@@ -308,10 +319,140 @@ fn a_datastore_of_somebody_else_is_never_changed_or_deleted() {
     }
 }
 
+#[test]
+fn whose_namespace_is_not_admitted_learns_nothing_of_the_names_of_others() {
+    let mut world = World::new();
+    world.is_admitted = false;
+    let foreign = json!({ "metadata": { "name": "shared" }, "spec": { "driver": "etcd" } });
+    world.stores.insert("shared".to_owned(), foreign);
+    world.settle();
+    assert_eq!(world.reason(), Reason::NamespaceNotAdmitted);
+    // What it had before is given up as ever.
+    let mut world = World::published();
+    world.is_admitted = false;
+    world.delete();
+    world.settle();
+    assert!(world.ends() && world.stores.is_empty());
+}
+
+#[test]
+fn a_rotation_from_one_authority_of_peers_to_another_keeps_no_datastore_from_being_made() {
+    let mut world = World::new();
+    world.cluster["status"]["certificates"]["rotation"] = json!({
+        "authority": "peers", "from": "bb", "to": "cc", "stage": "Trust", "since": "2027-01-15T08:00:00.000000Z",
+    });
+    world.settle();
+    assert_eq!(world.reason(), Reason::Published);
+}
+
+#[test]
+fn what_kamaji_reports_as_not_ready_is_told_once_it_has_looked() {
+    let mut world = World::published();
+    let status = |condition: Value| json!({ "ready": false, "conditions": [condition], "usedBy": [] });
+    let mut says = |validation: Value| {
+        world.stores.get_mut("shared").unwrap()["status"] = status(validation);
+        world.settle();
+        let health = world.health();
+        assert!(world.done.is_empty(), "{:?}", world.done);
+        (health.ready, health.why.reason(), health.why.message().to_owned())
+    };
+    let type_ = "kamaji.clastix.io/DataStoreValidation";
+    let (ready, reason, _) = says(json!({ "type": type_, "status": "Unknown", "message": "" }));
+    assert_eq!((ready, reason), (Some(true), Reason::Published));
+    let missing = "CA certificate is not valid, secret a/b is not found";
+    let (ready, reason, message) = says(json!({ "type": type_, "status": "False", "message": missing }));
+    assert_eq!((ready, reason), (Some(false), Reason::DataStoreNotReady));
+    assert!(message.contains(missing), "{message}");
+    let (ready, reason, _) = says(json!({ "type": "another", "status": "False" }));
+    assert_eq!((ready, reason), (Some(false), Reason::DataStoreNotReady));
+}
+
+#[test]
+fn one_that_something_else_changes_is_left_for_a_while_and_who_it_is_is_told() {
+    let mut world = World::published();
+    world.is_contested = true;
+    let store = world.stores.get_mut("shared").unwrap();
+    store["spec"]["endpoints"] = json!(["elsewhere:2379"]);
+    let by = |manager: &str, subresource: &str| json!({ "manager": manager, "subresource": subresource });
+    store["metadata"]["managedFields"] =
+        json!([by(objects::FIELD_MANAGER, ""), by("argocd", ""), by("kamaji", "status")]);
+    world.settle();
+    assert!(world.done.is_empty() && world.reason() == Reason::DataStoreContested);
+    let message = world.health().why.message().to_owned();
+    assert!(message.contains("managed fields: argocd. kubectl"), "{message}");
+    // A deletion does not wait for it.
+    world.delete();
+    world.settle();
+    assert!(world.ends());
+}
+
+#[test]
+fn r23_the_end_of_the_tenants_is_not_recorded_by_a_clock_that_differs() {
+    let mut world = World::published();
+    world.clock_differs = Some(ClockDifference::Ahead(Span::seconds(3600)));
+    world.delete();
+    world.settle();
+    assert!(!world.ends() && world.stores.is_empty() && world.secret.is_none());
+    assert_eq!(world.reason(), Reason::ClockDiffers);
+    world.clock_differs = None;
+    world.settle();
+    assert!(world.ends());
+    // Where nothing is deleted no time is recorded.
+    let mut world = World::published();
+    world.clock_differs = Some(ClockDifference::Ahead(Span::seconds(3600)));
+    world.ask_for(None);
+    world.settle();
+    assert!(!objects::may_exist(&world.parsed()));
+}
+
+#[test]
+fn a_deletion_that_takes_the_pods_from_tenants_is_told_with_the_command_that_ends_it() {
+    let mut world = World::published();
+    world.used_by("shared", &["a/one"]);
+    world.delete();
+    world.cluster["metadata"]["finalizers"] =
+        json!([keys::FINALIZER, keys::DATA_STORE_FINALIZER, "foregroundDeletion"]);
+    let command = |left: &[&str]| {
+        let patch = json!([{ "op": "replace", "path": "/metadata/finalizers", "value": left }]);
+        format!("kubectl patch etcd demo -n tenant --type=json -p '{patch}'")
+    };
+    let health = world.health();
+    assert_eq!((health.ready, health.why.reason()), (Some(false), Reason::DeletedInForeground));
+    let own = [keys::FINALIZER, keys::DATA_STORE_FINALIZER];
+    assert!(health.why.message().contains(&command(&own)), "{}", health.why);
+    world.cluster["metadata"]["finalizers"] = json!(own);
+    assert_eq!(world.reason(), Reason::DataStoreInUse);
+    world.namespace_ends = true;
+    let health = world.health();
+    assert_eq!(health.why.reason(), Reason::NamespaceTerminating);
+    assert!(health.why.message().contains(&command(&own[..1])), "{}", health.why);
+    assert!(!world.ends() && world.stores.contains_key("shared"));
+}
+
 /// A change, what the condition gives as its reason then, and words that the message has.
 type Hindrance = (fn(&mut World), Reason, &'static str);
 
-const HINDRANCES: [Hindrance; 9] = [
+const HINDRANCES: [Hindrance; 13] = [
+    (
+        |world| {
+            world.cluster["status"]["certificates"]["rotation"] = json!({
+                "authority": "peers", "from": "aa", "to": "bb", "stage": "Drop", "since": "2027-01-15T08:00:00.000000Z",
+            });
+        },
+        Reason::OneAuthority,
+        "has ended",
+    ),
+    (
+        |world| world.cluster["spec"]["tls"] = json!({ "provider": "cert-manager" }),
+        Reason::NoAuthorityKey,
+        "is not replaced while",
+    ),
+    (
+        |world| world.cluster["spec"]["tls"] = json!({ "provider": "secrets" }),
+        Reason::NoAuthorityKey,
+        "spec.tls.provider to auto",
+    ),
+    (|world| world.is_admitted = false, Reason::NamespaceNotAdmitted, "--kamaji-namespaces"),
     (
         |world| {
             world.auth_is_on = false;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kube_core::ResourceExt as _;
 use quorate_api::user::{EtcdUserStatus, ROLE_PREFIX, UserAccess, UserDeletionPolicy};
 use quorate_api::{EtcdCluster, EtcdUser, Explanation, Reason, keys};
+use quorate_manifests::data_store::ends;
 use quorate_manifests::user::{NoSigner, Presence, Signer, mark, user_name};
 use quorate_model::{ClockDifference, Fingerprint, Instant};
 
@@ -129,7 +130,7 @@ pub fn earlier(user: &EtcdUser, all: &[String]) -> Vec<(String, String)> {
 /// Whether etcd has to be asked to decide: it is there to be asked, and anything depends on it.
 pub fn asks_etcd(user: &EtcdUser, cluster: Option<&EtcdCluster>) -> bool {
     let Some(cluster) = cluster else { return false };
-    if cluster.metadata.deletion_timestamp.is_some() || cluster_id(cluster).is_none() {
+    if ends(cluster) || cluster_id(cluster).is_none() {
         return false;
     }
     if user.metadata.deletion_timestamp.is_some() {
@@ -172,7 +173,7 @@ fn live(seen: &Seen<'_>) -> Decision {
 /// What etcd has, or why it is not known, and whether a person must act.
 fn reached<'a>(seen: &Seen<'a>) -> Result<&'a AuthState, (bool, Explanation)> {
     let Some(cluster) = seen.cluster else { return Err((false, report::no_cluster(seen))) };
-    if cluster.metadata.deletion_timestamp.is_some() {
+    if ends(cluster) {
         return Err((false, report::cluster_goes(seen)));
     }
     if report::is_without_tls(cluster) {
@@ -306,7 +307,7 @@ fn leave(seen: &Seen<'_>) -> Decision {
         // What others hold it for is their affair.
         return done(status, Vec::new());
     }
-    let going = seen.cluster.is_none_or(|cluster| cluster.metadata.deletion_timestamp.is_some());
+    let going = seen.cluster.is_none_or(ends);
     if going || seen.user.spec.deletion_policy == UserDeletionPolicy::Retain {
         return done(status, vec![Act::RemoveFinalizer]);
     }

@@ -420,6 +420,28 @@ fn with_its_cluster_gone_or_going_it_goes_at_once() {
 }
 
 #[test]
+fn while_its_cluster_waits_for_tenants_of_kamaji_it_is_kept_up_and_revoked() {
+    let mut world = World::settled();
+    let waits = |world: &mut World, finalizers: &[&str]| {
+        let meta = &mut world.cluster.as_mut().unwrap()["metadata"];
+        meta["deletionTimestamp"] = json!("2027-01-15T09:00:00Z");
+        meta["finalizers"] = json!(finalizers);
+    };
+    waits(&mut world, &[keys::FINALIZER, keys::DATA_STORE_FINALIZER]);
+    world.edit(|user| user["spec"]["permissions"] = json!([{"prefix": "/other/", "access": "Read"}]));
+    world.settle();
+    let reads = (Range::prefix(b"/other/"), Read);
+    assert_eq!(world.roles[OWN_ROLE], [reads].into());
+    world.answers = false;
+    world.delete();
+    world.settle();
+    assert!(!world.gone, "it is revoked first");
+    waits(&mut world, &[keys::FINALIZER]);
+    world.settle();
+    assert!(world.gone);
+}
+
+#[test]
 fn a_restore_in_place_of_its_cluster_is_waited_for_before_it_goes() {
     let mut world = World::settled();
     world.cluster.as_mut().unwrap()["status"]["clusterID"] = Value::Null;

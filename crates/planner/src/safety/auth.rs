@@ -46,5 +46,8 @@ fn may_enable(scene: &Scene<'_>) -> Judged {
 }
 
 fn may_disable(scene: &Scene<'_>) -> Judged {
-    if scene.seen.is_auth_ordered_off(scene.record) { Ok(()) } else { forbid(Unsafe::AuthNotOrdered) }
+    if !scene.seen.is_auth_ordered_off(scene.record) {
+        forbid(Unsafe::AuthNotOrdered)?;
+    }
+    super::may_disable_auth(scene.seen)
 }

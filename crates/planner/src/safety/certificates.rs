@@ -14,6 +14,7 @@ pub(super) fn may_create_authority(scene: &Scene<'_>, ca: Ca, given: Option<&Fin
     super::clocks_agree(scene.seen)?;
     let seen = scene.seen.certificates.as_ref().ok_or(Unsafe::AnotherAuthority)?;
     is_of_source(scene, seen, ca, given)?;
+    super::may_replace_authority(scene.seen, scene.record, given, scene.now)?;
     if super::rotation::needs_secret(scene, seen, ca) {
         return Ok(());
     }

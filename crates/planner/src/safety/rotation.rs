@@ -176,7 +176,7 @@ pub(super) fn may_make_next(
     let seen = scene.seen.certificates.as_ref().ok_or(Unsafe::AnotherAuthority)?;
     certificates::is_of_source(scene, seen, ca, given)?;
     if scene.record.rotation.is_none() {
-        return Ok(());
+        return super::may_replace_authority(scene.seen, scene.record, given, scene.now);
     }
     may_pass_on(scene.seen, scene.record, scene.now)
 }

@@ -10,6 +10,7 @@ mod corruption;
 mod disaster;
 mod gitops;
 mod histories;
+mod kamaji;
 mod model;
 mod playground;
 mod playground_faults;

@@ -9,6 +9,7 @@ mod disruptions;
 mod hosting;
 mod install;
 mod ipv6;
+mod kamaji;
 mod network_policy;
 mod pages;
 mod readme;

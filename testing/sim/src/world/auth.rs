@@ -44,6 +44,11 @@ impl World {
         let id = cluster["status"]["clusterID"].as_str();
         let is_ordered = id.is_some() && annotation(&cluster, keys::DISABLE_AUTH) == id;
         let is_wanted = cluster["spec"]["auth"]["enabled"] == true;
-        (!is_ordered || is_wanted).then(|| "auth is disabled, and nobody has ordered that".to_owned())
+        if !is_ordered || is_wanted {
+            return Some("auth is disabled, and nobody has ordered that".to_owned());
+        }
+        let finalizers = cluster["metadata"]["finalizers"].as_array().into_iter().flatten();
+        let has_tenants = finalizers.into_iter().any(|finalizer| finalizer == keys::DATA_STORE_FINALIZER);
+        has_tenants.then(|| "auth is disabled, and tenants of a DataStore read each other's data".to_owned())
     }
 }

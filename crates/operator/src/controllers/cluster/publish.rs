@@ -12,7 +12,7 @@ use quorate_manifests::user::{NoSigner, Own, Presence, Signer, signer};
 use quorate_manifests::{Act as Writing, DataStoreHealth, Write, data_store as objects};
 use quorate_model::auth::AuthStage;
 use quorate_model::{ClusterRef, Instant, Span, Step};
-use quorate_orders::data_store::{self as orders, Act, Seen, Stores, decide};
+use quorate_orders::data_store::{self as orders, Act, Rewrites, Seen, Stores, decide};
 use quorate_reconcile::{Memory, Pass, Planned, Retry, WriteError};
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -34,6 +34,7 @@ const HOLDS_WAITING: Span = Span::seconds(10);
 #[derive(Debug, Default)]
 pub(super) struct Publication {
     looked: Option<Looked>,
+    rewrites: Rewrites,
 }
 
 /// What was read, and of what.
@@ -83,6 +84,7 @@ impl Publication {
             return None;
         }
         let kinds = Kinds { shared, cluster, at: &planned.snapshot.cluster };
+        let is_contested = self.rewrites.is_contested(shared.runtime.clock.now());
         let looked = self.look(&kinds, planned).await;
         let now = shared.runtime.clock.now();
         let found = planned.view.secrets.get(&objects::secret_name(kinds.at)).map(AsRef::as_ref);
@@ -92,21 +94,24 @@ impl Publication {
         let record = &planned.snapshot.record;
         let decision = decide(&Seen {
             cluster,
+            is_admitted: objects::is_admitted(kinds.at, &shared.defaults.kamaji_namespaces),
             // It is recorded before it is enabled.
             auth_is_on: record.auth == Some(AuthStage::On)
                 && planned.snapshot.etcd.auth.is_none_or(|seen| seen.enabled),
+            namespace_ends: is_deleted && memory.failure().is_some_and(is_of_ending_namespace),
+            is_contested,
             compacts: planned.snapshot.target().pod.compacts,
             runs: !record.hibernating && planned.snapshot.desired.size > 0,
             stores: &looked.stores,
             secret: &secret,
-            key_fits: objects::key_fits(found, tls::is_pair),
+            keys_fit: objects::keys_fit(found, tls::is_pair),
             signer: signer.as_ref(),
             now,
             clock_differs: shared.runtime.api_clock.difference(),
         });
         let own = if let Presence::Own(own) = &secret { Some(own) } else { None };
         let mut health = decision.health;
-        let mut outcome = Outcome::Acted;
+        let (mut outcome, mut is_put_right) = (Outcome::Acted, false);
         for act in &decision.acts {
             let done = kinds.carry_out(act, own, signer.as_ref().ok(), now).await;
             if let Err(undone) = done {
@@ -114,6 +119,10 @@ impl Publication {
                 (health, outcome) = (said.or(health), after);
                 break;
             }
+            is_put_right |= matches!(act, Act::WriteStore(_, Writing::Patch(_)));
+        }
+        if is_put_right {
+            self.rewrites.note(now);
         }
         let rests = decision.acts.is_empty();
         let is_ready = health.as_ref().is_some_and(|health| health.ready == Some(true));
@@ -159,6 +168,11 @@ impl Publication {
         };
         self.looked.insert(looked)
     }
+}
+
+/// Whether a write failed because its namespace is being deleted.
+fn is_of_ending_namespace(failure: &Explanation) -> bool {
+    failure.message().contains("is being terminated")
 }
 
 /// What signs for clients of the cluster.
@@ -268,7 +282,7 @@ impl Kinds<'_> {
 
     /// O2: with a new certificate where one is due, else without.
     async fn write_secret(&self, own: Option<&Own<'_>>, signer: &Signer, now: Instant) -> Result<(), Undone> {
-        let fits = |own: &Own<'_>| objects::key_fits(Some(own.secret), tls::is_pair);
+        let fits = |own: &Own<'_>| objects::keys_fit(Some(own.secret), tls::is_pair);
         let is_due = own.is_none_or(|own| !fits(own) || own.leaf.is_due(&signer.authority, now));
         let act = if is_due {
             let order = objects::sign(self.cluster, self.at, signer, own, now);

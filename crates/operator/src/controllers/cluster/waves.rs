@@ -10,7 +10,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::gauge::ConstGauge;
 use quorate_api::cluster::OperatorDefaults;
 use quorate_api::{ConditionType, EtcdCluster};
-use quorate_manifests::{Defaults, resolve};
+use quorate_manifests::{Defaults, data_store, resolve};
 use quorate_model::quorum::has_quorum;
 use quorate_model::snapshot::DefaultsTurn;
 use quorate_model::{ClusterRef, Instant, Span};
@@ -149,7 +149,7 @@ fn is_interrupted(cluster: &EtcdCluster) -> bool {
 
 /// Whether its members run and may be restarted.
 fn may_roll(cluster: &EtcdCluster) -> bool {
-    !cluster.spec.paused && cluster.spec.size > 0 && cluster.metadata.deletion_timestamp.is_none()
+    !cluster.spec.paused && cluster.spec.size > 0 && !data_store::ends(cluster)
 }
 
 /// Whether it is on its way. One that is paused or stopped is not, and keeps nobody from being next.
@@ -174,4 +174,28 @@ fn stuck(cluster: &EtcdCluster, now: Instant) -> Option<String> {
     let degraded = conditions.iter().find(|one| one.type_ == ConditionType::Degraded.as_str())?;
     let since = Instant(degraded.last_transition_time.0.as_millisecond());
     (degraded.status == "True" && now - since > STUCK_AFTER).then(|| degraded.message.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use quorate_api::keys;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_cluster_whose_deletion_waits_for_tenants_of_kamaji_takes_new_defaults() {
+        let deleted = |finalizers: &[&str]| {
+            serde_json::from_value(json!({
+                "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster",
+                "metadata": {
+                    "name": "demo", "namespace": "default", "deletionTimestamp": "2027-01-15T08:00:00Z", "finalizers": finalizers,
+                },
+                "spec": { "size": 3, "version": "3.6.16" },
+            }))
+            .unwrap()
+        };
+        assert!(may_roll(&deleted(&[keys::FINALIZER, keys::DATA_STORE_FINALIZER])));
+        assert!(!may_roll(&deleted(&[keys::FINALIZER])));
+    }
 }
