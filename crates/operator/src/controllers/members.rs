@@ -15,9 +15,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// The port on which members serve clients.
 const CLIENT_PORT: u16 = 2379;
 
-/// How many connections the clusters at rest keep, all together. One takes some 85 KiB, so these are a quarter of the 300 MiB that a thousand clusters
+/// How many connections the clusters at rest keep, all together. One takes some 85 KiB, so these are a seventh of the 300 MiB that a thousand clusters
 /// may take. A handshake takes half a millisecond of a core, and a calm look is due every 30 s (docs/bench.md, "A fleet").
-pub const KEPT: usize = 1000;
+pub const KEPT: usize = 500;
 
 /// The operator's client certificate and the authorities it trusts, as PEM.
 #[derive(Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 /// Some minutes each: API servers start and are restarted, and kubelets bring Secrets when they do.
 mod full {
     use std::fmt::Display;
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     use anyhow::{Context, Result, bail, ensure};
     use k8s_openapi::api::core::v1::{Pod, Secret};
@@ -61,7 +61,7 @@ mod full {
             let served = clients.stop().await?;
             figure(&format!("{size} members, clients; both through API servers"), began, &served);
             let acknowledged = writer.stop().await?;
-            ensure!(served.failed.is_empty(), "{served}");
+            ensure!(served.failed.is_empty() && served.pause < SERVES, "{served}");
             acknowledged.are_all_readable(&world, "demo").await?;
         }
         Ok(())
@@ -119,7 +119,7 @@ mod full {
         world.back_up("backup", "demo", &store).await?;
         world.is_backed_up("backup").await?;
         for served in ended_of(clients).await? {
-            ensure!(served.failed.is_empty(), "{served}");
+            ensure!(served.failed.is_empty() && served.pause < SERVES, "{served}");
         }
 
         let (began, id) = (Instant::now(), world.cluster_id("demo").await?);
@@ -188,7 +188,7 @@ mod full {
             drop(timeline);
         }
         let served = clients.stop().await?;
-        ensure!(served.failed.is_empty(), "{served}");
+        ensure!(served.failed.is_empty() && served.pause < SERVES, "{served}");
 
         let node = without_operator(&world).await?;
         let clients = servers.clients().await?;
@@ -248,6 +248,9 @@ mod full {
         let nodes = world.nodes_of("tenants").await?;
         nodes.into_iter().find(|node| !theirs.contains(node)).context("the operator is on every node")
     }
+
+    /// No writer waits longer than this in a planned act, on a busy machine. The goal is 0.5 s.
+    const SERVES: Duration = Duration::from_secs(3);
 
     /// Before the upgrade.
     const OLD: &str = "3.5.35";
