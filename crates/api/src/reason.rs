@@ -265,6 +265,8 @@ reasons! {
     DataStoreContested: EtcdCluster;
     /// The EtcdCluster is deleted in the foreground: Kubernetes deletes its Pods, though tenants use its DataStore.
     DeletedInForeground: EtcdCluster;
+    /// The EtcdCluster is deleted with orphans: nobody keeps up its Pods, though tenants use its DataStore.
+    DeletedWithOrphans: EtcdCluster;
     /// The namespace is being deleted, and its Pods with it, though tenants use a DataStore of the cluster.
     NamespaceTerminating: EtcdCluster;
     /// `tls.provider` is `disabled`.

@@ -6,8 +6,9 @@ pub mod report;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use k8s_openapi::jiff::Timestamp;
 use quorate_api::{EtcdCluster, duration, keys};
+use quorate_model::snapshot::TenantsSecret;
 use quorate_model::{Ca, ClusterRef, ClusterUid, Instant, Span};
 use serde_json::{Value, json};
 
@@ -38,8 +39,13 @@ const SECRET_TYPE: &str = "kubernetes.io/tls";
 /// The life of the credential. It is renewed at two thirds of it.
 const LIFE: &str = "90d";
 
-/// How far the clocks of two operators may be apart.
-const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_secs(60);
+/// How far the clocks of two operators may be apart: each may be a minute from that of an API server, and those a little from each other.
+const CLOCKS_DIFFER: Span = Span::seconds(180);
+
+/// The finalizers by which the garbage collector deletes, or lets go of, what an object owns before it.
+pub const COLLECTOR: [&str; 2] = [FOREGROUND, ORPHAN];
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+pub(crate) const ORPHAN: &str = "orphan";
 
 /// The longest name of an object without a namespace.
 const LONGEST_NAME: usize = 253;
@@ -68,15 +74,13 @@ pub fn ends(cluster: &EtcdCluster) -> bool {
 }
 
 /// Since when it ends: since it was deleted, or since its DataStore was gone. More people may annotate it. So a time before the deletion counts as that,
-/// one in the near future as now, and one beyond that, for which a final backup would be waited for without an end, as the deletion. Without the time nothing is capped.
+/// and one that is still to come as now: a final backup is not waited for without an end, and is of after the tenants. Without the time nothing is capped.
 pub(crate) fn ends_since(cluster: &EtcdCluster, now: Option<Instant>) -> Option<Timestamp> {
     let deleted = cluster.metadata.deletion_timestamp.as_ref().filter(|_| ends(cluster))?.0;
     let gone = cluster.metadata.annotations.as_ref().and_then(|all| all.get(keys::DATA_STORE_GONE));
     let gone: Option<Timestamp> = gone.and_then(|at| at.parse().ok());
     let now = now.and_then(|now| Timestamp::from_millisecond(now.0).ok()).unwrap_or(Timestamp::MAX);
-    let latest = now.saturating_add(CLOCKS_DIFFER).unwrap_or(Timestamp::MAX);
-    let gone = gone.filter(|gone| *gone <= latest).map(|gone| gone.min(now));
-    Some(gone.map_or(deleted, |gone| deleted.max(gone)))
+    Some(gone.map_or(deleted, |gone| deleted.max(gone.min(now))))
 }
 
 /// Whether EtcdClusters of this namespace may become DataStores, by what the operator was started with.
@@ -212,11 +216,44 @@ pub fn presence<'a>(
     signer: Option<&Signer>,
 ) -> Presence<'a> {
     let Some(secret) = found else { return Presence::Absent };
-    let uid = ClusterUid::new(cluster.metadata.uid.clone().unwrap_or_default());
-    if !is_owned_by(&secret.metadata, &uid) {
+    if !is_own_secret(cluster, secret) {
         return Presence::Foreign;
     }
     Presence::Own(user::own(secret, ROOT_USER, &desired_secret(cluster, at, signer)))
+}
+
+/// Whether a Secret of the name is that of this EtcdCluster: by its owner; or, where a deletion has orphaned it, by its label and its type. It has the key of
+/// an authority, so it is not left behind.
+pub fn is_own_secret(cluster: &EtcdCluster, secret: &Secret) -> bool {
+    let Some(uid) = cluster.metadata.uid.as_ref().filter(|uid| !uid.is_empty()) else { return false };
+    let meta = &secret.metadata;
+    let is_controlled = meta.owner_references.iter().flatten().any(|owner| owner.controller == Some(true));
+    let label = meta.labels.as_ref().and_then(|labels| labels.get(keys::CLUSTER_UID));
+    let is_labelled = label == Some(uid) && secret.type_.as_deref() == Some(SECRET_TYPE);
+    is_owned_by(meta, &ClusterUid::new(uid)) || (is_labelled && !is_controlled)
+}
+
+/// What tenants follow a rotation by, if it is there and can be read.
+pub(crate) fn tenants_secret(
+    cluster: &EtcdCluster,
+    at: &ClusterRef,
+    secrets: &[&Secret],
+) -> Option<TenantsSecret> {
+    let name = secret_name(at);
+    let mut named = secrets.iter().filter(|secret| secret.metadata.name.as_ref() == Some(&name));
+    let secret = named.find(|secret| is_own_secret(cluster, secret))?;
+    let leaf = certificate::read::leaf_of_user(secret, ROOT_USER).content.ok()?;
+    Some(TenantsSecret { trusted: leaf.trusted, signed_by: leaf.signed_by, since: trust_since(secret) })
+}
+
+fn trust_since(secret: &Secret) -> Option<Instant> {
+    let since = secret.metadata.annotations.as_ref()?.get(keys::KAMAJI_TRUST_SINCE)?;
+    Some(Instant(since.parse::<Timestamp>().ok()?.as_millisecond()))
+}
+
+/// Whether the Secret says since when it has the authorities and the credential that it has. A time that is still to come is nobody's.
+pub fn is_dated(secret: &Secret, now: Instant) -> bool {
+    trust_since(secret).is_some_and(|since| since <= now + CLOCKS_DIFFER)
 }
 
 /// The order of a certificate for Kamaji, and of all else in its Secret.
@@ -227,27 +264,53 @@ pub fn sign(
     own: Option<&Own<'_>>,
     now: Instant,
 ) -> Order {
-    let act = write(cluster, at, signer, own);
+    let act = write_since(cluster, at, signer, own, now);
     let whose = (ROOT_USER.to_owned(), cluster.metadata.uid.clone().unwrap_or_default());
     let life = Span::seconds(duration::seconds(LIFE).unwrap_or(90 * 86_400));
     order::of_user(whose, (at, secret_name(at)), act, (signer.pair.clone(), &signer.authority), life, now)
 }
 
-/// What brings all but the certificate to its desired form.
-pub fn write(cluster: &EtcdCluster, at: &ClusterRef, signer: &Signer, own: Option<&Own<'_>>) -> Act {
-    user::write_desired(own, desired_secret(cluster, at, Some(signer)), &["labels"])
+/// What brings all but the certificate to its desired form. Where it has the authorities already, tenants follow those since before.
+pub fn write(
+    cluster: &EtcdCluster,
+    at: &ClusterRef,
+    signer: &Signer,
+    own: Option<&Own<'_>>,
+    now: Instant,
+) -> Act {
+    let bundle = rotation::bundle(&signer.pair.cert, &signer.ca);
+    let has_bundle = |secret: &&Secret| {
+        let found = secret.data.as_ref().and_then(|data| data.get(CA));
+        found.map(|found| found.0.as_slice()) == bundle.as_ref().map(String::as_bytes)
+    };
+    let present = own.map(|own| own.secret).filter(|secret| is_dated(secret, now)).filter(has_bundle);
+    write_since(cluster, at, signer, own, present.and_then(trust_since).unwrap_or(now))
 }
 
-/// All but the certificate and its key; without what clients trust, and the key that signs, where that is not known.
+fn write_since(
+    cluster: &EtcdCluster,
+    at: &ClusterRef,
+    signer: &Signer,
+    own: Option<&Own<'_>>,
+    since: Instant,
+) -> Act {
+    let mut desired = desired_secret(cluster, at, Some(signer));
+    let since = Timestamp::from_millisecond(since.0).unwrap_or_default();
+    desired["metadata"]["annotations"] = json!({ keys::KAMAJI_TRUST_SINCE: since.to_string() });
+    user::write_desired(own, desired, &["labels", "annotations", "ownerReferences"])
+}
+
+/// All but the certificate and its key; without what clients trust, and the key that signs, where one of both is not known: they are of one another.
 fn desired_secret(cluster: &EtcdCluster, at: &ClusterRef, signer: Option<&Signer>) -> Value {
     let mut metadata = labels::owned(cluster, at, secret_name(at));
-    metadata.labels.get_or_insert_default().extend(labels::not_backed_up());
+    let all = metadata.labels.get_or_insert_default();
+    all.extend(labels::not_backed_up());
+    all.extend(cluster.metadata.uid.clone().map(|uid| (keys::CLUSTER_UID.to_owned(), uid)));
     let mut secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": SECRET_TYPE, "data": {} });
-    if let Some(signer) = signer {
+    let both = signer.and_then(|signer| Some((signer, rotation::bundle(&signer.pair.cert, &signer.ca)?)));
+    if let Some((signer, bundle)) = both {
         let bytes = |text: String| json!(ByteString(text.into_bytes()));
-        if let Some(bundle) = rotation::bundle(&signer.pair.cert, &signer.ca) {
-            secret["data"][CA] = bytes(bundle);
-        }
+        secret["data"][CA] = bytes(bundle);
         // Kamaji reads the first block alone, in fewer forms than people write keys in.
         let key = private_key::to_pkcs8(&signer.pair.key);
         secret["data"][AUTHORITY_KEY] = bytes(key.unwrap_or_else(|| signer.pair.key.clone()));

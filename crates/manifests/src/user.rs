@@ -29,6 +29,13 @@ pub struct Signer {
     pub(crate) pair: KeyPair,
 }
 
+impl Signer {
+    /// One of these parts.
+    pub fn new(authority: Authority, ca: Vec<u8>, pair: KeyPair) -> Self {
+        Self { authority, ca, pair }
+    }
+}
+
 /// Why nothing signs for clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoSigner {

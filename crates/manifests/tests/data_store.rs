@@ -7,7 +7,9 @@ use quorate_api::cluster::TlsProvider;
 use quorate_api::keys;
 use quorate_api::status::Phase;
 use quorate_manifests::certificate::{Generate, KeyAlgorithm, KeyPair, LeafContent};
-use quorate_manifests::data_store::{act, ends, is_own, keys_fit, presence, secret_name, sign, write};
+use quorate_manifests::data_store::{
+    act, ends, is_dated, is_own, keys_fit, presence, secret_name, sign, write,
+};
 use quorate_manifests::user::{Own, Presence, Signer, signer};
 use quorate_manifests::{Act, Kind, backup_before, cert_manager};
 use quorate_model::certificate::Validity;
@@ -49,7 +51,7 @@ fn carry_out(world: &mut World, with_certificate: bool) {
         let order = sign(&cluster, &at(), &signer, own, now);
         order.write(&generate(&order.generate, 970)).act
     } else {
-        write(&cluster, &at(), &signer, own)
+        write(&cluster, &at(), &signer, own, now)
     };
     match act {
         Act::Create(object) => world.put(Kind::Secret, object),
@@ -409,6 +411,94 @@ fn a_time_at_which_tenants_were_gone_that_cannot_be_is_not_waited_for() {
     assert_eq!(until("2026-11-28T12:30:00Z", now), deleted + Span::seconds(1800) + deadline);
     assert_eq!(until("2026-11-28T11:30:00Z", now), deleted + deadline, "before the deletion");
     assert_eq!(until("2026-11-28T13:00:30Z", now), now + deadline, "by a clock that is a little ahead");
-    assert_eq!(until("2099-01-01T00:00:00Z", now), deleted + deadline, "by somebody who made it up");
+    assert_eq!(
+        until("2026-11-28T13:02:30Z", now),
+        now + deadline,
+        "by one that is as far ahead as this one is behind"
+    );
+    assert_eq!(
+        until("2099-01-01T00:00:00Z", now),
+        now + deadline,
+        "by somebody who made it up: a backup is of after the tenants"
+    );
     assert_eq!(until("tomorrow", now), deleted + deadline);
+}
+
+#[test]
+fn since_when_tenants_can_follow_a_rotation_is_recorded_with_what_they_follow() {
+    let mut world = with_tls();
+    carry_out(&mut world, true);
+    let seen = |world: &World| world.observe().unwrap().observation.snapshot.tenants_secret.unwrap();
+    let first = seen(&world);
+    assert_eq!((first.since, first.trusted.len()), (Some(world.now), 1));
+    assert_eq!(first.signed_by.as_ref(), first.trusted.first());
+    let later = |world: &mut World| world.now = world.now + Span::seconds(3600);
+
+    // Labels tell tenants nothing.
+    later(&mut world);
+    world.edit(Kind::Secret, "demo-root-client-tls", |secret| secret["metadata"]["labels"]["x"] = json!("y"));
+    carry_out(&mut world, false);
+    assert_eq!(seen(&world).since, first.since);
+
+    let validity = Validity { not_before: world.now, not_after: world.now + Span::seconds(3650 * 86_400) };
+    let new = generate(&Generate::Authority { common_name: "quorate-ca next".to_owned(), validity }, 960);
+    for (_, change) in &STAGES[..2] {
+        change(&mut world, &new);
+    }
+    carry_out(&mut world, false);
+    assert_eq!((seen(&world).since, seen(&world).trusted.len()), (Some(world.now), 2));
+
+    // One that somebody made up is nobody's: tenants would have time without an end.
+    later(&mut world);
+    for made_up in ["2099-01-01T00:00:00Z", "soon"] {
+        world.edit(Kind::Secret, "demo-root-client-tls", |secret| {
+            secret["metadata"]["annotations"][keys::KAMAJI_TRUST_SINCE] = json!(made_up);
+        });
+        assert!(!is_dated(&found(&world).unwrap(), world.now), "{made_up}");
+        carry_out(&mut world, false);
+        assert!(is_dated(&found(&world).unwrap(), world.now));
+        assert_eq!(seen(&world).since, Some(world.now), "{made_up}");
+    }
+    carry_out(&mut world, true);
+    assert_eq!(seen(&world).since, Some(world.now), "another credential");
+}
+
+#[test]
+fn a_secret_that_lost_its_owner_is_known_by_its_label_and_its_type() {
+    let mut world = with_tls();
+    carry_out(&mut world, true);
+    let orphan = |secret: &mut Value| secret["metadata"]["ownerReferences"] = json!([]);
+    world.edit(Kind::Secret, "demo-root-client-tls", orphan);
+    assert_eq!(judge(&world, world.now), (false, false));
+    let foreign = |change: fn(&mut Value)| {
+        let mut world = world.clone();
+        world.edit(Kind::Secret, "demo-root-client-tls", change);
+        let found = found(&world);
+        matches!(presence(&world.cluster(), &at(), found.as_ref(), None), Presence::Foreign)
+    };
+    assert!(!foreign(|_| {}));
+    assert!(foreign(|secret| secret["metadata"]["labels"][keys::CLUSTER_UID] = json!("another")));
+    assert!(foreign(|secret| secret["type"] = json!("Opaque")));
+    assert!(foreign(|secret| {
+        let owner =
+            json!({ "apiVersion": "v1", "kind": "Other", "name": "x", "uid": "another", "controller": true });
+        secret["metadata"]["ownerReferences"] = json!([owner]);
+    }));
+    carry_out(&mut world, false);
+    assert_eq!(judge(&world, world.now), (false, true));
+    assert!(found(&world).unwrap().metadata.owner_references.is_some_and(|owners| owners.len() == 1));
+}
+
+#[test]
+fn of_an_authority_that_cannot_be_read_neither_certificate_nor_key_is_written() {
+    let world = with_tls();
+    let signer = signs(&world);
+    let pair = KeyPair { cert: "none".to_owned(), key: "a key".to_owned() };
+    let broken = Signer::new(signer.authority.clone(), signer.ca.clone(), pair);
+    let data = |signer: &Signer| match write(&world.cluster(), &at(), signer, None, world.now) {
+        Act::Create(object) => object["data"].as_object().unwrap().keys().cloned().collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(data(&signer), ["ca.crt", "ca.key"]);
+    assert!(data(&broken).is_empty());
 }

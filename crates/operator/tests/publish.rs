@@ -386,9 +386,118 @@ async fn another_writer_that_sets_a_field_back_each_time_is_told_and_answered_on
     tokio::time::sleep(Duration::from_mins(10)).await;
     let more = patches() - before;
     ensure!((5..=15).contains(&more), "{more} writes in ten minutes");
-    says(&world, "False DataStoreContested: ").await?;
+    // Nor between two writes does it say that all is well.
+    for _ in 0..600 {
+        says(&world, "False DataStoreContested: ").await?;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let conditions = world.status().await?.conditions;
+        ensure!(conditions.iter().any(|one| one.reason == "DataStoreContested"), "{conditions:?}");
+    }
     fight.abort();
+    tokio::time::sleep(Duration::from_mins(11)).await;
     says(&world, "True Published: ").await?;
+    operator.stop().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_that_fail_again_and_again_are_told_however_they_fail() -> Result<()> {
+    let world = World::new().await?;
+    install(&world).await?;
+    let fails = Arc::new(AtomicBool::new(false));
+    let seen = fails.clone();
+    let client = world.client_through(move |sent| {
+        let is_write = sent.method == "PATCH" && sent.path.contains("/datastores/");
+        let fails = is_write && seen.load(Ordering::SeqCst);
+        if fails { RequestOutcome::Refused(500, "InternalError") } else { RequestOutcome::Open }
+    });
+    let operator = world.operator_over(client, |_| {});
+    create(&world, asking_for("tenants", &spec())).await?;
+    serves(&world).await?;
+    says(&world, "True Published: ").await?;
+    fails.store(true, Ordering::SeqCst);
+    let drift = json!({ "spec": { "endpoints": ["elsewhere:2379"] } });
+    stores(&world).patch("tenants", &PatchParams::default(), &Patch::Merge(drift)).await?;
+    says(&world, "False ").await?;
+    says(&world, "DataStore").await?;
+    fails.store(false, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_mins(11)).await;
+    says(&world, "True Published: ").await?;
+    operator.stop().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_datastore_is_made_of_an_etcdcluster_that_lost_its_finalizer_meanwhile() -> Result<()> {
+    let world = World::new().await?;
+    install(&world).await?;
+    let (left, clusters) = (Arc::new(AtomicBool::new(false)), world.api::<EtcdCluster>());
+    let seen = left.clone();
+    let client = world.client_through(move |sent| {
+        let is_of_secret =
+            sent.path.ends_with("/secrets") && sent.body["metadata"]["name"] == "demo-root-client-tls";
+        // What was observed says otherwise for a moment.
+        if sent.method == "POST" && is_of_secret && !seen.swap(true, Ordering::SeqCst) {
+            let clusters = clusters.clone();
+            tokio::spawn(async move {
+                let patch = json!({ "metadata": { "finalizers": [keys::FINALIZER] } });
+                let _ = clusters.patch("demo", &PatchParams::default(), &Patch::Merge(patch)).await;
+            });
+            return RequestOutcome::Slow(Duration::from_secs(1));
+        }
+        RequestOutcome::Open
+    });
+    let operator = world.operator_over(client, |_| {});
+    create(&world, asking_for("tenants", &spec())).await?;
+    serves(&world).await?;
+    says(&world, "True Published: ").await?;
+    ensure!(left.load(Ordering::SeqCst));
+    let all = world.sent.writes();
+    let at = |method: &str, path: &str| {
+        all.iter().position(|sent| sent.method == method && sent.path.contains(path))
+    };
+    let made = at("POST", "/datastores").context("none is made")?;
+    let is_of_secret =
+        |sent: &&Sent| sent.method == "POST" && sent.body["metadata"]["name"] == "demo-root-client-tls";
+    let taken_off = all.iter().position(|sent| is_of_secret(&sent)).context("no Secret is made")?;
+    let puts_finalizer = |sent: &&Sent| {
+        let finalizers = sent.body["metadata"]["finalizers"].as_array();
+        finalizers.is_some_and(|all| all.iter().any(|one| one == keys::DATA_STORE_FINALIZER))
+    };
+    let is_put_back = all.get(taken_off..made).unwrap_or_default().iter().any(|sent| puts_finalizer(&sent));
+    ensure!(is_put_back, "it was made of one without its finalizer");
+    operator.stop().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn whose_namespace_is_not_admitted_has_no_datastores_read() -> Result<()> {
+    let world = World::new().await?;
+    install(&world).await?;
+    let client = world.client_through(|_| RequestOutcome::Open);
+    let operator = world.operator_over(client, |options| options.defaults.kamaji_namespaces.clear());
+    create(&world, asking_for("tenants", &spec())).await?;
+    serves(&world).await?;
+    says(&world, "False NamespaceNotAdmitted: ").await?;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    let asked = world.sent.all().into_iter().any(|sent| sent.path.contains("/datastores"));
+    ensure!(!asked, "DataStores are read");
+    operator.stop().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn its_secret_goes_also_where_its_owner_and_the_finalizer_were_taken_off() -> Result<()> {
+    let world = World::new().await?;
+    let operator = published(&world).await?;
+    let orphan = json!({ "metadata": { "ownerReferences": null } });
+    ask_for(&world, None).await?;
+    world
+        .api::<Secret>()
+        .patch("demo-root-client-tls", &PatchParams::default(), &Patch::Merge(orphan))
+        .await?;
+    let patch = json!({ "metadata": { "finalizers": [keys::FINALIZER] } });
+    world.api::<EtcdCluster>().patch("demo", &PatchParams::default(), &Patch::Merge(patch)).await?;
+    until("the Secret is gone", async || {
+        Ok(if certificate(&world).await?.is_none() { Ok(()) } else { Err("it is left".to_owned()) })
+    })
+    .await?;
     operator.stop().await
 }
 

@@ -13,7 +13,7 @@ use quorate_api::{ConditionType, EtcdCluster, Explanation, Reason};
 use quorate_manifests::DataStoreHealth;
 
 pub use decide::{Act, Decision, Seen, Stores, decide};
-pub use rewrites::Rewrites;
+pub use rewrites::{Contest, Rewrites};
 
 /// What status has of it: what holds until it is looked at again. A start of the operator is no news.
 pub fn earlier(cluster: &EtcdCluster) -> Option<DataStoreHealth> {

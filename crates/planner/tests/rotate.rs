@@ -7,8 +7,8 @@ use crate::world::certificates::{DAY, next};
 use crate::world::{World, name};
 use quorate_model::effect::Unsafe;
 use quorate_model::rotation::{RotateOrder, RotationPolicy, RotationStage};
-use quorate_model::snapshot::Authority;
-use quorate_model::{Ca, Effect, Fingerprint, KubeEffect, Leaf, Span, Step, Waiting};
+use quorate_model::snapshot::{Authority, TenantsSecret};
+use quorate_model::{Ca, Effect, Fingerprint, Instant, KubeEffect, Leaf, Span, Step, Waiting};
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{may_drop_earlier, may_sign_with_new};
 
@@ -213,6 +213,64 @@ fn r19_the_earlier_authority_is_not_forgotten_while_a_member_presents_what_it_si
     assert_eq!(why, Err(Unsafe::EarlierPresented(name("demo-1"))));
     without("EarlierPresented", || assert_eq!(may_drop_earlier(&world.seen, &world.seen.record), Ok(())));
     world.presents_earlier.clear();
+    until(&mut world, None);
+}
+
+#[test]
+fn r19_a_rotation_of_clients_waits_for_what_tenants_follow_it_by_and_their_time_begins_then() {
+    let mut world = ordered(3, Ca::Clients);
+    world.seen.may_have_data_store = true;
+    let (old, new) = (Fingerprint::new("ca-1"), Fingerprint::new(next(Ca::Clients, 0)));
+    let secret =
+        |trusted: [&Fingerprint; 2], signed_by: &Fingerprint, since: Option<Instant>| TenantsSecret {
+            trusted: trusted.map(Clone::clone).to_vec(),
+            signed_by: Some(signed_by.clone()),
+            since,
+        };
+    let began = world.now;
+    until(&mut world, Some(RotationStage::Trust));
+    let stays = |world: &mut World, seen: Option<TenantsSecret>| {
+        let before = stage(world);
+        world.seen.tenants_secret = seen;
+        for _ in 0..60 {
+            step(world, &mut String::new());
+            assert_eq!(stage(world), before);
+        }
+        let waiting = world.plan().waiting;
+        let is_told =
+            |one: &Waiting| matches!(one, Waiting::Rotating(_, why) if *why == Unsafe::TenantsNotTold);
+        assert!(waiting.iter().any(is_told), "{waiting:?}");
+    };
+    stays(&mut world, None);
+    stays(&mut world, Some(secret([&old, &old], &old, Some(began))));
+    // Since when it has it is not known.
+    stays(&mut world, Some(secret([&old, &new], &old, None)));
+    world.observe();
+    let sign = |world: &World| may_sign_with_new(&world.seen, &world.seen.record, world.now);
+    assert_eq!(sign(&world), Err(Unsafe::TenantsNotTold));
+    without("TenantsNotTold", || assert_eq!(sign(&world), Ok(())));
+    let told = world.now;
+    world.seen.tenants_secret = Some(secret([&old, &new], &old, Some(told)));
+    until(&mut world, Some(RotationStage::Sign));
+    assert!(world.now - told >= RotationPolicy::CLIENT_GRACE, "Kamaji has its time from then on");
+
+    stays(&mut world, Some(secret([&old, &new], &old, Some(began))));
+    stays(&mut world, Some(secret([&new, &old], &old, Some(began))));
+    stays(&mut world, Some(secret([&old, &new], &new, Some(began))));
+    world.observe();
+    let drop = |world: &World| may_drop_earlier(&world.seen, &world.seen.record);
+    assert_eq!(drop(&world), Err(Unsafe::TenantsNotTold));
+    without("TenantsNotTold", || assert_eq!(drop(&world), Ok(())));
+    let told = world.now;
+    world.seen.tenants_secret = Some(secret([&new, &old], &new, Some(told)));
+    until(&mut world, Some(RotationStage::Drop));
+    assert!(world.now - told >= RotationPolicy::CLIENT_GRACE, "and once more");
+    until(&mut world, None);
+
+    // That of peers is none of theirs.
+    world.seen.tenants_secret = None;
+    order(&mut world, Ca::Peers, " more");
+    until(&mut world, Some(RotationStage::Trust));
     until(&mut world, None);
 }
 

@@ -187,6 +187,7 @@ impl World {
                 backup_before: None,
                 data_store: None,
                 may_have_data_store: false,
+                tenants_secret: None,
                 running_backups: BTreeSet::new(),
                 users_to_come: BTreeSet::new(),
                 defaults: DefaultsTurn::Now,

@@ -49,6 +49,8 @@ struct Work {
     signed: Mutex<BTreeMap<String, u32>>,
     /// What went wrong in the last look.
     failure: Mutex<Option<String>>,
+    /// All that was ever wrong with what the DataStore refers to.
+    unfit: Mutex<BTreeSet<String>>,
 }
 
 impl Kamaji {
@@ -60,6 +62,7 @@ impl Kamaji {
             tenants: Mutex::default(),
             signed: Mutex::default(),
             failure: Mutex::default(),
+            unfit: Mutex::default(),
         });
         let work = kamaji.clone();
         let task = tokio::spawn(async move {
@@ -93,6 +96,11 @@ impl Kamaji {
     /// How often it has signed a certificate of this tenant.
     pub fn signed(&self, tenant: &str) -> u32 {
         lock(&self.kamaji.signed).get(tenant).copied().unwrap_or_default()
+    }
+
+    /// All that was wrong in any look with what the DataStore refers to, also if it was right in the next one.
+    pub fn unfit(&self) -> BTreeSet<String> {
+        lock(&self.kamaji.unfit).clone()
     }
 
     /// What went wrong in the last look, if anything did.
@@ -146,6 +154,10 @@ impl Work {
             return if has_finalizer { self.write_finalizers(&store, finalizers).await } else { Ok(()) };
         }
         let content = self.content(&store).await;
+        let fits = content.as_ref().map_err(|error| format!("{error:#}"));
+        if let Err(why) = fits.and_then(|content| issuer(content).map_err(|error| format!("{error:#}"))) {
+            lock(&self.unfit).insert(why);
+        }
         let why = content.as_ref().err().map(|error| format!("{error:#}"));
         let status = json!({
             "ready": content.is_ok(),
@@ -176,27 +188,32 @@ impl Work {
         Ok(())
     }
 
-    /// Reads exactly what the DataStore refers to.
+    /// Reads exactly what the DataStore refers to: each Secret once, so that what is of one is of one version of it.
     async fn content(&self, store: &DynamicObject) -> Result<Content> {
         let tls = &store.data["spec"]["tlsConfig"];
         let endpoint = store.data["spec"]["endpoints"][0].as_str().context("no endpoint")?;
         let (host, _) = endpoint.rsplit_once(':').context("an endpoint without a port")?;
+        let mut read = BTreeMap::new();
         Ok(Content {
-            authority: self.referred(&tls["certificateAuthority"]["certificate"]).await?,
-            authority_key: self.referred(&tls["certificateAuthority"]["privateKey"]).await?,
-            certificate: self.referred(&tls["clientCertificate"]["certificate"]).await?,
-            key: self.referred(&tls["clientCertificate"]["privateKey"]).await?,
+            authority: self.referred(&tls["certificateAuthority"]["certificate"], &mut read).await?,
+            authority_key: self.referred(&tls["certificateAuthority"]["privateKey"], &mut read).await?,
+            certificate: self.referred(&tls["clientCertificate"]["certificate"], &mut read).await?,
+            key: self.referred(&tls["clientCertificate"]["privateKey"], &mut read).await?,
             host: host.to_owned(),
         })
     }
 
-    async fn referred(&self, part: &Value) -> Result<Vec<u8>> {
+    async fn referred(&self, part: &Value, read: &mut BTreeMap<(String, String), Secret>) -> Result<Vec<u8>> {
         let of = &part["secretReference"];
         let text = |field: &str| of[field].as_str().with_context(|| format!("no {field} in {of}"));
         let (name, namespace, entry) = (text("name")?, text("namespace")?, text("keyPath")?);
-        let secrets: Api<Secret> = Api::namespaced(self.world.client.clone(), namespace);
-        let data = secrets.get(name).await?.data.unwrap_or_default();
-        Ok(data.get(entry).with_context(|| format!("Secret {name} has no {entry}"))?.0.clone())
+        let of = (namespace.to_owned(), name.to_owned());
+        if !read.contains_key(&of) {
+            let secrets: Api<Secret> = Api::namespaced(self.world.client.clone(), namespace);
+            read.insert(of.clone(), secrets.get(name).await?);
+        }
+        let found = read.get(&of).and_then(|secret| secret.data.as_ref()?.get(entry));
+        Ok(found.with_context(|| format!("Secret {name} has no {entry}"))?.0.clone())
     }
 
     /// A tenant has its user, its role and its certificate. The certificate is signed again where that of the authority has changed, and only then.
@@ -273,9 +290,9 @@ async fn set_up(root: &MemberClient, tenant: &str) -> Result<()> {
     Ok(())
 }
 
-/// A certificate for a tenant. Kamaji takes the first certificate of the authority for the issuer, and Go refuses a key that does not fit it. (Its keys are
+/// What signs for tenants. Kamaji takes the first certificate of the authority for the issuer, and Go refuses a key that does not fit it. (Its keys are
 /// RSA, which nothing here makes.)
-fn sign(tenant: &str, content: &Content) -> Result<(String, String)> {
+fn issuer(content: &Content) -> Result<Issuer<'static, KeyPair>> {
     let first =
         CertificateDer::from_pem_slice(&content.authority).ok().context("no certificate of the authority")?;
     let key =
@@ -284,8 +301,13 @@ fn sign(tenant: &str, content: &Content) -> Result<(String, String)> {
     if let Err(error) = fits {
         bail!("the key is not that of the first certificate of the authority: {error}");
     }
-    let issuer =
-        Issuer::from_ca_cert_der(&first, KeyPair::from_pem(std::str::from_utf8(&content.authority_key)?)?)?;
+    let key = KeyPair::from_pem(std::str::from_utf8(&content.authority_key)?)?;
+    Ok(Issuer::from_ca_cert_der(&first, key)?)
+}
+
+/// A certificate for a tenant.
+fn sign(tenant: &str, content: &Content) -> Result<(String, String)> {
+    let issuer = issuer(content)?;
     let mut params = CertificateParams::new(Vec::new())?;
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::OrganizationName, "system:masters");

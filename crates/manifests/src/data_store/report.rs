@@ -6,7 +6,7 @@ use quorate_api::{EtcdCluster, Explanation, Reason, keys};
 use quorate_model::{ClockDifference, ClusterRef};
 use serde_json::{Value, json};
 
-use super::{FIELD_MANAGER, secret_name, tenants};
+use super::{COLLECTOR, FIELD_MANAGER, FOREGROUND, ORPHAN, secret_name, tenants};
 use crate::observe::cluster_ref;
 use crate::status::DataStoreHealth;
 use crate::user::NoSigner;
@@ -16,9 +16,6 @@ const NAMED: usize = 8;
 
 /// The condition by which Kamaji says what is wrong with a DataStore.
 const VALIDATION: &str = "kamaji.clastix.io/DataStoreValidation";
-
-/// The finalizer by which Kubernetes deletes what is owned before its owner.
-const FOREGROUND: &str = "foregroundDeletion";
 
 /// The line that makes etcd compact.
 const COMPACTION: &str = "spec: {etcd: {autoCompactionMode: periodic, autoCompactionRetention: 5m}}";
@@ -40,7 +37,7 @@ pub fn not_admitted(at: &ClusterRef) -> DataStoreHealth {
 pub fn auth_off() -> DataStoreHealth {
     no(
         Reason::AuthOff,
-        "no DataStore is made, because etcd's auth is off: every tenant of Kamaji would read and write the data of all others. Kamaji does \
+        "no DataStore is made or changed, because spec.auth.enabled is not true: without etcd's auth every tenant of Kamaji reads and writes the data of all others. Kamaji does \
          not enable it. Set spec.auth.enabled to true. That needs TLS",
     )
 }
@@ -130,6 +127,21 @@ pub fn contested(store: &Value) -> DataStoreHealth {
     )
 }
 
+/// Something else changes the Secret again and again.
+pub fn secret_contested(cluster: &EtcdCluster) -> DataStoreHealth {
+    let at = cluster_ref(cluster);
+    no(
+        Reason::DataStoreContested,
+        format!(
+            "{} is changed again and again by another writer, and put right with growing pauses, a minute at most. kubectl get secret {} -n {} \
+             --show-managed-fields -o jsonpath='{{.metadata.managedFields}}'. Keep that from writing it",
+            secret(cluster),
+            secret_name(&at),
+            at.namespace
+        ),
+    )
+}
+
 /// It is not asked for any more, and tenants use it.
 pub fn in_use(cluster: &EtcdCluster, store: &Value, namespace_ends: bool) -> DataStoreHealth {
     if namespace_ends {
@@ -137,6 +149,9 @@ pub fn in_use(cluster: &EtcdCluster, store: &Value, namespace_ends: bool) -> Dat
     }
     if cluster.metadata.deletion_timestamp.is_some() && has_finalizer(cluster, FOREGROUND) {
         return in_foreground(cluster, store);
+    }
+    if cluster.metadata.deletion_timestamp.is_some() && has_finalizer(cluster, ORPHAN) {
+        return orphaning(cluster, store);
     }
     let name = name(store);
     let why = if cluster.metadata.deletion_timestamp.is_some() {
@@ -159,11 +174,26 @@ fn in_foreground(cluster: &EtcdCluster, store: &Value) -> DataStoreHealth {
     no(
         Reason::DeletedInForeground,
         format!(
-            "the EtcdCluster is deleted with --cascade=foreground, so Kubernetes deletes its Pods now, though tenants use DataStore {}. {}. So that Kubernetes \
-             stops that, and the members serve until no tenant is left: {}",
+            "the EtcdCluster is deleted with --cascade=foreground, so Kubernetes deletes its Pods now, though tenants use DataStore {}. {}. The operator \
+             takes the finalizer foregroundDeletion off, so that Kubernetes stops that, and the members serve until no tenant is left. Where that is refused: {}",
             name(store),
             used_by(store),
             without_finalizer(cluster, FOREGROUND)
+        ),
+    )
+}
+
+/// The garbage collector takes the EtcdCluster off what it owns, which nobody keeps up then.
+fn orphaning(cluster: &EtcdCluster, store: &Value) -> DataStoreHealth {
+    no(
+        Reason::DeletedWithOrphans,
+        format!(
+            "the EtcdCluster is deleted with --cascade=orphan, so Kubernetes takes it off as the owner of its Pods and Secrets, which the operator does not keep up \
+             then, though tenants use DataStore {}. {}. The operator takes the finalizer orphan off, so that this ends and the deletion waits. Where that is refused: {}. \
+             Objects that lost their owner are named by the reason ForeignObjects of Progressing",
+            name(store),
+            used_by(store),
+            without_finalizer(cluster, ORPHAN)
         ),
     )
 }
@@ -191,6 +221,11 @@ fn without_finalizer(cluster: &EtcdCluster, gone: &str) -> String {
     let patch = json!([{ "op": "replace", "path": "/metadata/finalizers", "value": left }]);
     let at = cluster_ref(cluster);
     format!("kubectl patch etcd {} -n {} --type=json -p '{patch}'", at.name, at.namespace)
+}
+
+/// Whether the garbage collector takes what the EtcdCluster owns from it before its end.
+pub fn is_collected(cluster: &EtcdCluster) -> bool {
+    COLLECTOR.iter().any(|finalizer| has_finalizer(cluster, finalizer))
 }
 
 fn has_finalizer(cluster: &EtcdCluster, wanted: &str) -> bool {

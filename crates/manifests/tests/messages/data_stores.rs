@@ -45,6 +45,7 @@ pub(super) fn all() -> Vec<DataStoreHealth> {
         report::contested(
             &json!({ "metadata": { "name": "tenants", "managedFields": [{ "manager": "argocd-controller" }] } }),
         ),
+        report::secret_contested(&cluster),
         report::clock_differs(ClockDifference::Ahead(Span::seconds(3 * 3600))),
         report::refused("DataStore", "the API server refuses it: admission webhook denied the request"),
     ];
@@ -52,6 +53,8 @@ pub(super) fn all() -> Vec<DataStoreHealth> {
     all.push(report::in_use(&cluster, &store(json!(true), &["team-a/one"]), false));
     all.push(report::in_use(&cluster, &store(json!(true), &["team-a/one"]), true));
     cluster.metadata.finalizers = Some(vec![keys::FINALIZER.to_owned(), "foregroundDeletion".to_owned()]);
+    all.push(report::in_use(&cluster, &store(json!(true), &["team-a/one"]), false));
+    cluster.metadata.finalizers = Some(vec![keys::FINALIZER.to_owned(), "orphan".to_owned()]);
     all.push(report::in_use(&cluster, &store(json!(true), &["team-a/one"]), false));
     all.push(report::no_rights(&cluster, None, "datastores.kamaji.clastix.io is forbidden"));
     all

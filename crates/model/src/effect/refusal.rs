@@ -79,6 +79,8 @@ pub enum Unsafe {
     OtherSource,
     /// C1: a DataStore of Kamaji may exist, whose tenants get certificates by the key of the authority of clients, and the next one is without its key.
     TenantsNeedKey,
+    /// R19, C4, C6: a DataStore of Kamaji may exist, and the Secret by which its tenants follow the rotation does not have what they are to follow.
+    TenantsNotTold,
     /// R23: the operator's clock differs from the API server's, so nothing is signed or old enough to be given up, and how long ago clients
     /// were led away is not known (R24).
     ClockDiffers(ClockDifference),
@@ -163,6 +165,7 @@ impl Unsafe {
         BundleNotWritten,
         OtherSource,
         TenantsNeedKey,
+        TenantsNotTold,
         ClockDiffers,
         AuthNotOrdered,
         TenantsNeedAuth,
@@ -287,6 +290,10 @@ impl fmt::Display for Unsafe {
             Self::TenantsNeedKey => f.write_str(
                 "Kamaji signs certificates of its tenants with the key of the authority of clients, and the one that spec.tls names is without its key. Set \
                  spec.tls.provider to auto; or take the annotation operator.etcd.io/kamaji-datastore off first, and it is replaced once the DataStore is gone",
+            ),
+            Self::TenantsNotTold => f.write_str(
+                "tenants of Kamaji follow by the Secret NAME-root-client-tls of this EtcdCluster, which does not have the new authority yet: DataStoreReady says \
+                 what keeps it from being written, and that it is taken by something else, if it is",
             ),
             Self::ClockDiffers(differs) => write!(
                 f,

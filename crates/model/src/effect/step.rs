@@ -295,6 +295,8 @@ steps! {
         O5,
         /// Take the finalizer off.
         O6,
+        /// Take the finalizers of the garbage collector off, which would take Pods from tenants.
+        O7,
     }
 }
 

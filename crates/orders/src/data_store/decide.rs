@@ -9,6 +9,8 @@ use quorate_manifests::{Act as Writing, DataStoreHealth, observe};
 use quorate_model::{Ca, ClockDifference, Instant};
 use serde_json::Value;
 
+use super::Contest;
+
 /// What is observed.
 pub struct Seen<'a> {
     /// The EtcdCluster.
@@ -21,8 +23,10 @@ pub struct Seen<'a> {
     pub compacts: bool,
     /// Its namespace is being deleted.
     pub namespace_ends: bool,
-    /// Something else changes the DataStore again and again, so it is not written now.
-    pub is_contested: bool,
+    /// Whether something else changes the DataStore again and again.
+    pub contest: Contest,
+    /// The same of the Secret.
+    pub contest_of_secret: Contest,
     /// It has members that run, or are to run.
     pub runs: bool,
     /// The DataStores.
@@ -73,6 +77,8 @@ pub struct Decision {
 pub enum Act {
     /// O1: the EtcdCluster gets its finalizer.
     AddFinalizer,
+    /// O7: the finalizers of the garbage collector are taken off.
+    StopCollector,
     /// O2: the Secret gets a certificate and all else, or what is not as it should be in it.
     WriteSecret,
     /// O3: the DataStore of this name is created or put right.
@@ -85,8 +91,37 @@ pub enum Act {
     RemoveFinalizer,
 }
 
-/// What is next.
+impl Act {
+    /// Whether it is done though an act before it was not.
+    pub fn goes_on_without(&self, failed: &Self) -> bool {
+        // What hinders a new credential is no reason to keep a DataStore.
+        matches!(failed, Self::StopCollector) || matches!(self, Self::DeleteStore(_))
+    }
+}
+
+/// What is next. As long as a DataStore may exist its credential is kept up, whatever else is so, and before all else: an act after it may be refused.
 pub fn decide(seen: &Seen<'_>) -> Decision {
+    let mut decision = about_stores(seen);
+    let has_credential = |act: &Act| match act {
+        Act::AddFinalizer | Act::WriteSecret | Act::DeleteSecret | Act::RemoveFinalizer => true,
+        Act::StopCollector | Act::WriteStore(..) | Act::DeleteStore(_) => false,
+    };
+    if objects::may_exist(seen.cluster) && !decision.acts.iter().any(has_credential) {
+        // What hinders it is no reason to keep a DataStore.
+        decision.acts.splice(..0, credential(seen).unwrap_or_default());
+    }
+    if has_tenants(seen.stores) && is_deleted(seen.cluster) && report::is_collected(seen.cluster) {
+        decision.acts.insert(0, Act::StopCollector);
+    }
+    decision
+}
+
+fn has_tenants(stores: &Stores) -> bool {
+    let Stores::Seen { own, unlabelled, .. } = stores else { return false };
+    own.iter().chain(unlabelled).any(|store| !objects::tenants(store).is_empty())
+}
+
+fn about_stores(seen: &Seen<'_>) -> Decision {
     let wanted = objects::wanted(seen.cluster);
     let (own, unlabelled, named) = match seen.stores {
         Stores::Seen { own, unlabelled, named } => (own, unlabelled, named.as_ref()),
@@ -105,28 +140,21 @@ pub fn decide(seen: &Seen<'_>) -> Decision {
     match wanted {
         None => match unlabelled.iter().find(|store| !objects::tenants(store).is_empty()) {
             // Its labels were taken off. It is not deleted here, and its tenants are served on.
-            Some(store) => Decision {
-                health: Some(report::in_use_unlabelled(store)),
-                acts: credential(seen).unwrap_or_default(),
-            },
+            Some(store) => only(report::in_use_unlabelled(store)),
             None => leave(seen),
         },
-        Some(wanted) => publish(seen, wanted, own.first(), named),
+        Some(wanted) => publish(seen, wanted, (own.first(), unlabelled), named),
     }
 }
 
-/// DataStores that are not asked for, or not any more: each goes once no tenant uses it. Until then it is served, so its credential is renewed.
+/// DataStores that are not asked for, or not any more: each goes once no tenant uses it. Until then it is served.
 fn give_up(seen: &Seen<'_>, others: &[&Value]) -> Decision {
     let in_use: Vec<&Value> =
         others.iter().filter(|store| !objects::tenants(store).is_empty()).copied().collect();
     let is_going = |store: &&Value| !store["metadata"]["deletionTimestamp"].is_null();
     let going: Vec<&Value> = others.iter().filter(|store| is_going(store)).copied().collect();
     let unused = others.iter().filter(|store| !in_use.contains(store) && !is_going(store));
-    let mut acts: Vec<Act> = unused.map(|store| Act::DeleteStore((*store).clone())).collect();
-    // What hinders a new credential is no reason to keep a DataStore, and where none stays none is needed.
-    if acts.len() < others.len() {
-        acts.extend(credential(seen).unwrap_or_default());
-    }
+    let acts: Vec<Act> = unused.map(|store| Act::DeleteStore((*store).clone())).collect();
     let health = match (in_use.first(), going.first()) {
         (Some(store), _) => Some(report::in_use(seen.cluster, store, seen.namespace_ends)),
         (None, Some(store)) => Some(report::terminating(store, false)),
@@ -141,8 +169,8 @@ fn leave(seen: &Seen<'_>) -> Decision {
         Presence::Own(own) if own.is_going => Vec::new(),
         Presence::Own(_) => vec![Act::DeleteSecret],
         Presence::Absent | Presence::Foreign if objects::may_exist(seen.cluster) => {
-            // The time goes with it.
-            if let Some(differs) = seen.clock_differs.filter(|_| is_deleted(seen.cluster)) {
+            // The time goes with it, for a final backup.
+            if let Some(differs) = seen.clock_differs.filter(|_| has_final_backup(seen.cluster)) {
                 return only(report::clock_differs_at_end(differs));
             }
             vec![Act::RemoveFinalizer]
@@ -152,28 +180,40 @@ fn leave(seen: &Seen<'_>) -> Decision {
     Decision { health: None, acts }
 }
 
+/// What is asked for cannot be. A DataStore that exists stays as it is, for tenants that use it; where none does, nothing is left behind.
+fn hindered(seen: &Seen<'_>, why: DataStoreHealth, may_have_one: bool) -> Decision {
+    let acts = if may_have_one { Vec::new() } else { leave(seen).acts };
+    Decision { health: Some(why), acts }
+}
+
+fn has_final_backup(cluster: &EtcdCluster) -> bool {
+    is_deleted(cluster)
+        && cluster.spec.deletion.as_ref().is_some_and(|deletion| deletion.final_backup.is_some())
+}
+
 fn is_deleted(cluster: &EtcdCluster) -> bool {
     cluster.metadata.deletion_timestamp.is_some()
 }
 
-fn publish(seen: &Seen<'_>, name: &str, own: Option<&Value>, named: Option<&Value>) -> Decision {
+fn publish(
+    seen: &Seen<'_>,
+    name: &str,
+    (own, unlabelled): (Option<&Value>, &[Value]),
+    named: Option<&Value>,
+) -> Decision {
+    let may_have_one = own.is_some() || !unlabelled.is_empty();
     if !objects::is_name(name) {
-        return only(report::no_name(name));
+        return hindered(seen, report::no_name(name), may_have_one);
     }
     // Whose namespace is not admitted learns nothing of names that others have.
     if own.is_none() && named.is_some() && seen.is_admitted {
-        return only(report::name_taken(name));
+        return hindered(seen, report::name_taken(name), may_have_one);
     }
     if let Some(own) = own.filter(|own| !own["metadata"]["deletionTimestamp"].is_null()) {
-        return Decision {
-            health: Some(report::terminating(own, true)),
-            acts: credential(seen).unwrap_or_default(),
-        };
+        return only(report::terminating(own, true));
     }
     if let Some(why) = hindrance(seen) {
-        // One that exists stays as it is, for tenants that use it.
-        let acts = own.and_then(|_| credential(seen).ok()).unwrap_or_default();
-        return Decision { health: Some(why), acts };
+        return hindered(seen, why, may_have_one);
     }
     let credential = match credential(seen) {
         Ok(acts) => acts,
@@ -184,14 +224,20 @@ fn publish(seen: &Seen<'_>, name: &str, own: Option<&Value>, named: Option<&Valu
         acts.push(Act::AddFinalizer);
     }
     acts.extend(credential);
-    if let Some(own) = own.filter(|_| seen.is_contested) {
+    if let Some(own) = own.filter(|_| seen.contest == Contest::Pauses) {
         return Decision { health: Some(report::contested(own)), acts };
     }
     let at = observe::cluster_ref(seen.cluster);
     acts.extend(
         objects::act(seen.cluster, &at, name, own).map(|write| Act::WriteStore(name.to_owned(), write)),
     );
-    let health = own.filter(|_| acts.is_empty()).map(report::published);
+    let health = match own {
+        // It says so between two writes, too.
+        Some(own) if seen.contest != Contest::None => Some(report::contested(own)),
+        Some(_) if seen.contest_of_secret != Contest::None => Some(report::secret_contested(seen.cluster)),
+        Some(own) if acts.is_empty() => Some(report::published(own)),
+        Some(_) | None => None,
+    };
     Decision { health, acts }
 }
 
@@ -201,7 +247,8 @@ fn hindrance(seen: &Seen<'_>) -> Option<DataStoreHealth> {
     if !seen.is_admitted {
         return Some(report::not_admitted(&observe::cluster_ref(cluster)));
     }
-    if !seen.auth_is_on && !cluster.spec.auth.as_ref().is_some_and(|auth| auth.enabled) {
+    // Also while it is on: it is to go off.
+    if !cluster.spec.auth.as_ref().is_some_and(|auth| auth.enabled) {
         return Some(report::auth_off());
     }
     if !seen.compacts {
@@ -242,13 +289,13 @@ fn trusts_clients_as_peers(own: &CertificatesStatus) -> bool {
         .is_some_and(|(clients, rotation)| rotation.from == *clients || rotation.earlier.contains(clients))
 }
 
-/// O2, or why there is no credential.
+/// O2, or why there is no credential. By a clock that differs nothing is signed, and since when tenants can follow a rotation is not recorded; what is
+/// there is not taken away for another one then, nor while nothing signs.
 fn credential(seen: &Seen<'_>) -> Result<Vec<Act>, DataStoreHealth> {
     let present = match seen.secret {
         Presence::Foreign => return Err(report::secret_taken(seen.cluster)),
         Presence::Absent => None,
         Presence::Own(own) if own.is_going => return Err(report::secret_going(seen.cluster)),
-        Presence::Own(own) if own.must_be_made_again => return Ok(vec![Act::DeleteSecret]),
         Presence::Own(own) => Some(own),
     };
     let is_usable = present.is_some_and(|own| {
@@ -260,15 +307,20 @@ fn credential(seen: &Seen<'_>) -> Result<Vec<Act>, DataStoreHealth> {
         Err(_) if is_usable => return Ok(Vec::new()),
         Err(why) => return Err(report::no_signer(why)),
     };
-    let is_due = present.is_none_or(|own| !seen.keys_fit || own.leaf.is_due(&signer.authority, seen.now));
-    if !is_due {
-        let matches = present.is_some_and(|own| own.matches);
-        return Ok(if matches { Vec::new() } else { vec![Act::WriteSecret] });
-    }
+    let is_as_it_should_be = present.is_some_and(|own| {
+        let is_due = !seen.keys_fit || own.leaf.is_due(&signer.authority, seen.now);
+        let is_dated = objects::is_dated(own.secret, seen.now);
+        !is_due && own.matches && is_dated && !own.must_be_made_again
+    });
     match seen.clock_differs {
-        None => Ok(vec![Act::WriteSecret]),
+        _ if is_as_it_should_be => Ok(Vec::new()),
+        _ if present.is_some() && seen.contest_of_secret == Contest::Pauses => {
+            Err(report::secret_contested(seen.cluster))
+        }
         Some(_) if is_usable => Ok(Vec::new()),
         Some(differs) => Err(report::clock_differs(differs)),
+        None if present.is_some_and(|own| own.must_be_made_again) => Ok(vec![Act::DeleteSecret]),
+        None => Ok(vec![Act::WriteSecret]),
     }
 }
 

@@ -13,23 +13,34 @@ const FREE: usize = 3;
 /// The first and the longest pause after further ones.
 const PAUSE: (u64, u64) = (5, 60);
 
+/// Whether something else changes an object again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contest {
+    /// Nothing does.
+    None,
+    /// Something does, and it is put right now all the same.
+    Goes,
+    /// Something does, and it is not put right before a pause is over.
+    Pauses,
+}
+
 /// The times of the last writes.
 #[derive(Debug, Default)]
 pub struct Rewrites(VecDeque<Instant>);
 
 impl Rewrites {
-    /// It was put right now.
+    /// It is put right now, or that is tried.
     pub fn note(&mut self, now: Instant) {
         self.0.push_back(now);
     }
 
-    /// Whether it is not to be put right now, since that did not last the last times.
-    pub fn is_contested(&mut self, now: Instant) -> bool {
+    /// Whether that did not last the last times.
+    pub fn contest(&mut self, now: Instant) -> Contest {
         self.0.retain(|at| *at <= now && now - *at < COUNTS_FOR);
-        let Some(last) = self.0.back() else { return false };
         let more = self.0.len().saturating_sub(FREE);
+        let Some(last) = self.0.back().filter(|_| more > 0) else { return Contest::None };
         let seconds = PAUSE.0.saturating_mul(1 << more.saturating_sub(1).min(16)).min(PAUSE.1);
-        more > 0 && now - *last < Span::seconds(seconds)
+        if now - *last < Span::seconds(seconds) { Contest::Pauses } else { Contest::Goes }
     }
 }
 
@@ -43,7 +54,7 @@ mod tests {
         let mut at = Vec::new();
         for second in 0..seconds {
             let now = Instant(1_800_000_000_000 + second * 1000);
-            if !rewrites.is_contested(now) {
+            if rewrites.contest(now) != Contest::Pauses {
                 rewrites.note(now);
                 at.push(second);
             }
@@ -63,8 +74,20 @@ mod tests {
         let mut rewrites = Rewrites::default();
         for minute in 0..60 {
             let now = Instant(1_800_000_000_000 + minute * 300_000);
-            assert!(!rewrites.is_contested(now), "{minute}");
+            assert_eq!(rewrites.contest(now), Contest::None, "{minute}");
             rewrites.note(now);
         }
+    }
+
+    #[test]
+    fn as_long_as_more_than_three_count_it_is_contested_whatever_the_pause() {
+        let mut rewrites = Rewrites::default();
+        let at = |second: i64| Instant(1_800_000_000_000 + second * 1000);
+        for second in 0..4 {
+            rewrites.note(at(second));
+        }
+        assert_eq!(rewrites.contest(at(4)), Contest::Pauses);
+        assert_eq!(rewrites.contest(at(300)), Contest::Goes);
+        assert_eq!(rewrites.contest(at(600)), Contest::None);
     }
 }

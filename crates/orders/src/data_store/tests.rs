@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Secret;
 use quorate_api::{EtcdCluster, Reason, keys};
-use quorate_manifests::user::{NoSigner, Own, Presence};
+use quorate_manifests::certificate::KeyPair;
+use quorate_manifests::user::{NoSigner, Own, Presence, Signer};
 use quorate_manifests::{Act as Writing, DataStoreHealth, data_store as objects};
 use quorate_model::certificate::Validity;
-use quorate_model::snapshot::{LeafCertificate, LeafSecret};
+use quorate_model::snapshot::{Authority, LeafCertificate, LeafSecret};
 use quorate_model::{ClockDifference, ClusterRef, Fingerprint, Instant, Span, Uid};
 use serde_json::{Value, json};
 
@@ -26,13 +27,18 @@ struct World {
     kind_exists: bool,
     may_read: bool,
     is_admitted: bool,
-    is_contested: bool,
+    contest: Contest,
+    contest_of_secret: Contest,
     namespace_ends: bool,
     clock_differs: Option<ClockDifference>,
     auth_is_on: bool,
     compacts: bool,
     runs: bool,
     signer: NoSigner,
+    /// Another authority than that of the credential signs.
+    signs: bool,
+    is_immutable: bool,
+    stores_unknown: bool,
     done: Vec<String>,
 }
 
@@ -53,7 +59,8 @@ impl World {
             kind_exists: true,
             may_read: true,
             is_admitted: true,
-            is_contested: false,
+            contest: Contest::None,
+            contest_of_secret: Contest::None,
             namespace_ends: false,
             clock_differs: None,
             auth_is_on: true,
@@ -62,6 +69,9 @@ impl World {
             signer: NoSigner::NotYet(
                 "its client certificate is not of the recorded authority yet".to_owned(),
             ),
+            signs: false,
+            is_immutable: false,
+            stores_unknown: false,
             done: Vec::new(),
         }
     }
@@ -92,12 +102,19 @@ impl World {
                 named: objects::wanted(&cluster).and_then(|name| self.stores.get(name)).cloned(),
             },
         };
-        let object = Secret::default();
-        let secret = self.secret.map_or(Presence::Absent, |until| Presence::Own(own(&object, until)));
+        let mut object = Secret::default();
+        let since = [(keys::KAMAJI_TRUST_SINCE.to_owned(), "2027-01-15T08:00:00Z".to_owned())];
+        object.metadata.annotations = Some(since.into());
+        let secret = self.secret.map_or(Presence::Absent, |until| {
+            Presence::Own(Own { must_be_made_again: self.is_immutable, ..own(&object, until) })
+        });
+        let stores = if self.stores_unknown { Stores::Unknown("no answer".to_owned()) } else { stores };
+        let signer = signer();
         decide(&Seen {
             cluster: &cluster,
             is_admitted: self.is_admitted,
-            is_contested: self.is_contested,
+            contest: self.contest,
+            contest_of_secret: self.contest_of_secret,
             namespace_ends: self.namespace_ends,
             auth_is_on: self.auth_is_on,
             compacts: self.compacts,
@@ -105,7 +122,7 @@ impl World {
             stores: &stores,
             secret: &secret,
             keys_fit: true,
-            signer: Err(&self.signer),
+            signer: if self.signs { Ok(&signer) } else { Err(&self.signer) },
             now: NOW,
             clock_differs: self.clock_differs,
         })
@@ -155,6 +172,10 @@ impl World {
                 assert!(self.cluster["metadata"]["deletionTimestamp"].is_null(), "the API server refuses it");
                 self.cluster["metadata"]["finalizers"] = json!([keys::FINALIZER, keys::DATA_STORE_FINALIZER]);
             }
+            Act::StopCollector => {
+                let finalizers = self.cluster["metadata"]["finalizers"].as_array_mut().unwrap();
+                finalizers.retain(|one| !objects::COLLECTOR.contains(&one.as_str().unwrap()));
+            }
             Act::RemoveFinalizer => self.cluster["metadata"]["finalizers"] = json!([keys::FINALIZER]),
             Act::WriteSecret => self.secret = Some(NOW + Span::seconds(3600)),
             Act::DeleteSecret => self.secret = None,
@@ -193,6 +214,13 @@ impl World {
     fn ends(&self) -> bool {
         objects::ends(&self.parsed())
     }
+}
+
+fn signer() -> Signer {
+    let validity = Validity { not_before: NOW, not_after: NOW + Span::seconds(3650 * 86_400) };
+    let authority =
+        Authority { fingerprint: Fingerprint::new("next"), validity, minted: true, keyless: false };
+    Signer::new(authority, Vec::new(), KeyPair { cert: String::new(), key: String::new() })
 }
 
 fn own(secret: &Secret, until: Instant) -> Own<'_> {
@@ -370,7 +398,7 @@ fn what_kamaji_reports_as_not_ready_is_told_once_it_has_looked() {
 #[test]
 fn one_that_something_else_changes_is_left_for_a_while_and_who_it_is_is_told() {
     let mut world = World::published();
-    world.is_contested = true;
+    world.contest = Contest::Pauses;
     let store = world.stores.get_mut("shared").unwrap();
     store["spec"]["endpoints"] = json!(["elsewhere:2379"]);
     let by = |manager: &str, subresource: &str| json!({ "manager": manager, "subresource": subresource });
@@ -380,6 +408,12 @@ fn one_that_something_else_changes_is_left_for_a_while_and_who_it_is_is_told() {
     assert!(world.done.is_empty() && world.reason() == Reason::DataStoreContested);
     let message = world.health().why.message().to_owned();
     assert!(message.contains("managed fields: argocd. kubectl"), "{message}");
+    // Between two writes it is said, too.
+    world.contest = Contest::Goes;
+    assert_eq!((world.decision().acts.len(), world.reason()), (1, Reason::DataStoreContested));
+    world.settle();
+    assert_eq!(world.reason(), Reason::DataStoreContested);
+    world.done.clear();
     // A deletion does not wait for it.
     world.delete();
     world.settle();
@@ -389,12 +423,20 @@ fn one_that_something_else_changes_is_left_for_a_while_and_who_it_is_is_told() {
 #[test]
 fn r23_the_end_of_the_tenants_is_not_recorded_by_a_clock_that_differs() {
     let mut world = World::published();
+    let backup = json!({ "destination": { "pvc": { "claimName": "backups" } } });
+    world.cluster["spec"]["deletion"] = json!({ "finalBackup": backup });
     world.clock_differs = Some(ClockDifference::Ahead(Span::seconds(3600)));
     world.delete();
     world.settle();
     assert!(!world.ends() && world.stores.is_empty() && world.secret.is_none());
     assert_eq!(world.reason(), Reason::ClockDiffers);
     world.clock_differs = None;
+    world.settle();
+    assert!(world.ends());
+    // No final backup is judged by it.
+    let mut world = World::published();
+    world.clock_differs = Some(ClockDifference::Ahead(Span::seconds(3600)));
+    world.delete();
     world.settle();
     assert!(world.ends());
     // Where nothing is deleted no time is recorded.
@@ -420,7 +462,16 @@ fn a_deletion_that_takes_the_pods_from_tenants_is_told_with_the_command_that_end
     assert_eq!((health.ready, health.why.reason()), (Some(false), Reason::DeletedInForeground));
     let own = [keys::FINALIZER, keys::DATA_STORE_FINALIZER];
     assert!(health.why.message().contains(&command(&own)), "{}", health.why);
-    world.cluster["metadata"]["finalizers"] = json!(own);
+    // That is for where the operator may not.
+    world.settle();
+    assert_eq!((world.done.join(" "), world.reason()), ("StopCollector".to_owned(), Reason::DataStoreInUse));
+    assert_eq!(world.cluster["metadata"]["finalizers"], json!(own));
+    world.cluster["metadata"]["finalizers"] = json!([keys::FINALIZER, "orphan", keys::DATA_STORE_FINALIZER]);
+    let health = world.health();
+    assert_eq!((health.ready, health.why.reason()), (Some(false), Reason::DeletedWithOrphans));
+    assert!(health.why.message().contains(&command(&own)), "{}", health.why);
+    world.settle();
+    assert_eq!(world.cluster["metadata"]["finalizers"], json!(own));
     assert_eq!(world.reason(), Reason::DataStoreInUse);
     world.namespace_ends = true;
     let health = world.health();
@@ -432,7 +483,13 @@ fn a_deletion_that_takes_the_pods_from_tenants_is_told_with_the_command_that_end
 /// A change, what the condition gives as its reason then, and words that the message has.
 type Hindrance = (fn(&mut World), Reason, &'static str);
 
-const HINDRANCES: [Hindrance; 13] = [
+const HINDRANCES: [Hindrance; 14] = [
+    // As long as the order to disable auth waits, and once it is carried out.
+    (
+        |world| world.cluster["spec"]["auth"] = json!({ "enabled": false }),
+        Reason::AuthOff,
+        "spec.auth.enabled is not true",
+    ),
     (
         |world| {
             world.cluster["status"]["certificates"]["rotation"] = json!({
@@ -479,6 +536,7 @@ const HINDRANCES: [Hindrance; 13] = [
 fn what_is_missing_is_said_and_nothing_is_written() {
     for (change, reason, words) in HINDRANCES {
         let mut world = World::new();
+        world.secret = None;
         change(&mut world);
         world.settle();
         let health = world.health();
@@ -500,6 +558,118 @@ fn what_gets_lost_later_is_said_and_tenants_keep_their_datastore() {
     }
 }
 
+/// What Kubernetes shows of a published DataStore, and whether anything but the credential is done about it.
+type Branch = (&'static str, fn(&mut World), &'static [&'static str]);
+
+const BRANCHES: [Branch; 10] = [
+    (
+        "its label was taken off",
+        |world| {
+            world.used_by("shared", &["a/one"]);
+            world.stores.get_mut("shared").unwrap()["metadata"]["labels"] = json!({});
+        },
+        &[],
+    ),
+    ("they may not be read", |world| world.may_read = false, &[]),
+    ("they cannot be read", |world| world.stores_unknown = true, &[]),
+    ("no kind", |world| world.kind_exists = false, &[]),
+    (
+        "no name",
+        |world| {
+            world.ask_for(Some("No name"));
+            world.stores.get_mut("shared").unwrap()["metadata"]["labels"] = json!({});
+        },
+        &[],
+    ),
+    ("not asked for, and it is to go", |world| world.ask_for(None), &["DeleteStore"]),
+    (
+        "not asked for, and used",
+        |world| {
+            world.used_by("shared", &["a/one"]);
+            world.ask_for(None);
+        },
+        &[],
+    ),
+    (
+        "it is being deleted",
+        |world| {
+            world.stores.get_mut("shared").unwrap()["metadata"]["deletionTimestamp"] =
+                json!("2027-01-15T08:00:00Z");
+        },
+        &[],
+    ),
+    ("a hindrance", |world| world.is_admitted = false, &[]),
+    ("nothing", |_| {}, &[]),
+];
+
+#[test]
+fn its_credential_is_kept_up_before_all_else_whatever_else_is_so() {
+    for (what, change, then) in BRANCHES {
+        let mut world = World::published();
+        change(&mut world);
+        world.signs = true;
+        world.pass(usize::MAX);
+        let expected: Vec<&str> = ["WriteSecret"].iter().chain(then).copied().collect();
+        assert_eq!(world.done, expected, "{what}");
+    }
+}
+
+#[test]
+fn a_secret_that_something_else_changes_is_left_for_a_while_and_that_is_told() {
+    let mut world = World::published();
+    world.signs = true;
+    world.contest_of_secret = Contest::Pauses;
+    world.settle();
+    assert!(world.done.is_empty() && world.reason() == Reason::DataStoreContested);
+    assert!(world.health().why.message().contains("Secret tenant/demo-root-client-tls"));
+    world.contest_of_secret = Contest::Goes;
+    assert_eq!((world.decision().acts, world.reason()), (vec![Act::WriteSecret], Reason::DataStoreContested));
+    // One that is lost is written at once.
+    world.contest_of_secret = Contest::Pauses;
+    world.secret = None;
+    assert_eq!(world.decision().acts, [Act::WriteSecret]);
+}
+
+#[test]
+fn without_a_new_credential_a_datastore_is_deleted_all_the_same_and_none_is_made() {
+    let delete = Act::DeleteStore(json!({}));
+    assert!(delete.goes_on_without(&Act::WriteSecret) && delete.goes_on_without(&delete));
+    let make = Act::WriteStore("shared".to_owned(), Writing::Create(json!({})));
+    assert!(!make.goes_on_without(&Act::WriteSecret) && !make.goes_on_without(&Act::AddFinalizer));
+    assert!(!Act::RemoveFinalizer.goes_on_without(&Act::DeleteSecret));
+    assert!(Act::WriteSecret.goes_on_without(&Act::StopCollector));
+}
+
+#[test]
+fn a_secret_that_cannot_be_changed_is_taken_away_only_where_another_one_can_be_made() {
+    let mut world = World::published();
+    world.is_immutable = true;
+    world.settle();
+    assert!(world.done.is_empty(), "nothing signs: {:?}", world.done);
+    world.signs = true;
+    world.clock_differs = Some(ClockDifference::Ahead(Span::seconds(3600)));
+    world.settle();
+    assert!(world.done.is_empty(), "the clock: {:?}", world.done);
+    world.clock_differs = None;
+    let decision = world.decision();
+    assert_eq!(decision.acts, [Act::DeleteSecret]);
+}
+
+#[test]
+fn a_hindrance_leaves_no_key_of_an_authority_behind_where_no_datastore_is_left() {
+    let lasting = [Reason::NamespaceNotAdmitted, Reason::AuthOff, Reason::NoAuthorityKey];
+    for (change, reason, _) in HINDRANCES.into_iter().filter(|(_, reason, _)| lasting.contains(reason)) {
+        let mut world = World::published();
+        change(&mut world);
+        world.stores.clear();
+        world.settle();
+        assert_eq!(
+            (world.reason(), world.done.join(" ")),
+            (reason, "DeleteSecret RemoveFinalizer".to_owned())
+        );
+    }
+}
+
 #[test]
 fn without_the_kind_a_deletion_goes_on_and_without_the_rights_it_waits_and_says_so() {
     let mut world = World::published();
@@ -518,6 +688,7 @@ fn without_the_kind_a_deletion_goes_on_and_without_the_rights_it_waits_and_says_
 fn a_name_that_no_object_can_have_is_refused() {
     for name in ["", "Shared", "a_b", "-a", "a..b", &"a".repeat(254)] {
         let mut world = World::new();
+        world.secret = None;
         world.ask_for(Some(name));
         world.settle();
         assert_eq!((world.reason(), world.done.len()), (Reason::SpecInvalid, 0), "{name}");

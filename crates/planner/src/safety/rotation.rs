@@ -38,6 +38,7 @@ pub fn may_sign_with_new(seen: &Snapshot, record: &Record, now: Instant) -> Judg
     if !all_that_exist(certificates, record, rotation, trusts_all) {
         forbid(Unsafe::BundleNotWritten)?;
     }
+    super::tenants::may_go_on(seen, rotation)?;
     let to = certificates.authorities.get(&rotation.ca).and_then(|own| own.with(&rotation.to));
     let to = to.ok_or(Unsafe::AnotherAuthority)?;
     // Without its key it has no leaves but those that came with it.
@@ -64,6 +65,7 @@ pub fn may_drop_earlier(seen: &Snapshot, record: &Record) -> Judged {
     if !all_leaves(certificates, record, rotation, is_signed) {
         forbid(Unsafe::BundleNotWritten)?;
     }
+    super::tenants::may_go_on(seen, rotation)?;
     each_member(seen, record, |member| {
         let serves = shaken(seen, member, rotation.ca).and_then(|seen| seen.serves.as_ref());
         if serves == Some(&rotation.to) { Ok(()) } else { forbid(Unsafe::EarlierPresented(member.clone())) }

@@ -112,7 +112,7 @@ async fn rolled(
     })
     .await?;
     // Not even for a moment the first certificate and the key do not fit: signing with them would have failed.
-    ensure!(kamaji.failure().is_none(), "{:?}", kamaji.failure());
+    ensure!(kamaji.unfit().is_empty(), "{:?}", kamaji.unfit());
     let bundle = entry(world, "demo-root-client-tls", "ca.crt").await?;
     ensure!(bundle.starts_with(&entry(world, "demo-ca", "tls.crt").await?), "another authority comes first");
     Ok(())

@@ -103,11 +103,9 @@ mod full {
             are_served(&served)?;
         }
 
-        // Kubernetes deletes Pods in the foreground, until the command of the message stops it.
+        // Kubernetes deletes Pods in the foreground, until the operator stops it.
         let began = Instant::now();
         world.clusters().delete("demo", &DeleteParams::foreground()).await?;
-        let command = command(world).await?;
-        world.shell()?.run(&command).await?;
         until("an event has told it", async || {
             let events = world.events("demo").await?;
             Ok(if events.contains("DeletedInForeground") { Ok(()) } else { Err(events) })
@@ -164,22 +162,6 @@ mod full {
             servers.restart().await?;
         }
         Ok(())
-    }
-
-    /// The command by which the condition says that a deletion in the foreground is stopped.
-    async fn command(world: &Kubernetes) -> Result<String> {
-        let (mut command, begin) = (String::new(), "kubectl patch etcd demo");
-        until("the deletion in the foreground is told, with what stops it", async || {
-            let status = world.status("demo").await?;
-            let mut conditions = status["conditions"].as_array().into_iter().flatten();
-            let found = conditions.find(|one| one["reason"] == "DeletedInForeground");
-            let message = found.and_then(|found| found["message"].as_str()).unwrap_or_default();
-            let at = message.find(begin);
-            command = at.map(|at| message[at..].to_owned()).unwrap_or_default();
-            Ok(if at.is_some() { Ok(()) } else { Err(status["conditions"].to_string()) })
-        })
-        .await?;
-        Ok(command)
     }
 
     /// No write failed, but for those of which etcd says after 7 s that it does not know: sent on to a leader that led no more. No tenant waited for

@@ -11,7 +11,7 @@ use quorate_api::{EtcdCluster, Explanation, keys};
 use quorate_manifests::user::{NoSigner, Own, Presence, Signer, signer};
 use quorate_manifests::{Act as Writing, DataStoreHealth, Write, data_store as objects};
 use quorate_model::auth::AuthStage;
-use quorate_model::{ClusterRef, Instant, Span, Step};
+use quorate_model::{ClusterRef, Fingerprint, Instant, Span, Step};
 use quorate_orders::data_store::{self as orders, Act, Rewrites, Seen, Stores, decide};
 use quorate_reconcile::{Memory, Pass, Planned, Retry, WriteError};
 use serde_json::{Value, json};
@@ -30,11 +30,19 @@ const HOLDS: Span = Span::seconds(60);
 /// The same where something is waited for: tenants, Kamaji, a person.
 const HOLDS_WAITING: Span = Span::seconds(10);
 
+/// So many passes in a row with a write that fails are reported, however it fails.
+const FAILURES: u32 = 3;
+
 /// What was seen last.
 #[derive(Debug, Default)]
 pub(super) struct Publication {
     looked: Option<Looked>,
     rewrites: Rewrites,
+    rewrites_of_secret: Rewrites,
+    /// The authority that signs and what clients trust, as the Secret was last given them.
+    told: Option<(Fingerprint, Vec<u8>)>,
+    /// How many passes in a row had a write that failed.
+    failures: u32,
 }
 
 /// What was read, and of what.
@@ -79,13 +87,20 @@ impl Publication {
         let cluster = planned.cluster.0.as_ref().ok()?;
         let is_deleted = cluster.metadata.deletion_timestamp.is_some();
         let is_paused = planned.snapshot.paused && !is_deleted;
-        if !objects::concerns(cluster) || is_paused || planned.snapshot.newer_status.is_some() {
+        let labelled = planned.view.secrets.get(&objects::secret_name(&planned.snapshot.cluster));
+        // Also where its finalizer was taken off by hand: it has the key of an authority.
+        let is_left = labelled.is_some_and(|secret| objects::is_own_secret(cluster, secret));
+        let concerns = objects::concerns(cluster);
+        if !(concerns || is_left) || is_paused || planned.snapshot.newer_status.is_some() {
             self.looked = None;
             return None;
         }
         let kinds = Kinds { shared, cluster, at: &planned.snapshot.cluster };
-        let is_contested = self.rewrites.is_contested(shared.runtime.clock.now());
-        let looked = self.look(&kinds, planned).await;
+        let now = shared.runtime.clock.now();
+        let (contest, contest_of_secret) = (self.rewrites.contest(now), self.rewrites_of_secret.contest(now));
+        let is_admitted = objects::is_admitted(kinds.at, &shared.defaults.kamaji_namespaces);
+        let is_asked_in_vain = !is_admitted && !objects::may_exist(cluster) && !is_left;
+        let looked = self.look(&kinds, planned, is_asked_in_vain).await;
         let now = shared.runtime.clock.now();
         let found = planned.view.secrets.get(&objects::secret_name(kinds.at)).map(AsRef::as_ref);
         let found = found.or(looked.unlabelled.as_ref());
@@ -94,12 +109,13 @@ impl Publication {
         let record = &planned.snapshot.record;
         let decision = decide(&Seen {
             cluster,
-            is_admitted: objects::is_admitted(kinds.at, &shared.defaults.kamaji_namespaces),
+            is_admitted,
             // It is recorded before it is enabled.
             auth_is_on: record.auth == Some(AuthStage::On)
                 && planned.snapshot.etcd.auth.is_none_or(|seen| seen.enabled),
             namespace_ends: is_deleted && memory.failure().is_some_and(is_of_ending_namespace),
-            is_contested,
+            contest,
+            contest_of_secret,
             compacts: planned.snapshot.target().pod.compacts,
             runs: !record.hibernating && planned.snapshot.desired.size > 0,
             stores: &looked.stores,
@@ -111,18 +127,25 @@ impl Publication {
         });
         let own = if let Presence::Own(own) = &secret { Some(own) } else { None };
         let mut health = decision.health;
-        let (mut outcome, mut is_put_right) = (Outcome::Acted, false);
+        let mut outcome = Outcome::Acted;
+        let mut undone: Option<(&Act, Undone)> = None;
+        let (mut tried, is_there) = (Vec::new(), own.is_some());
         for act in &decision.acts {
-            let done = kinds.carry_out(act, own, signer.as_ref().ok(), now).await;
-            if let Err(undone) = done {
-                let (said, after) = kinds.undone(undone);
-                (health, outcome) = (said.or(health), after);
-                break;
+            if undone.as_ref().is_some_and(|(failed, _)| !act.goes_on_without(failed)) {
+                continue;
             }
-            is_put_right |= matches!(act, Act::WriteStore(_, Writing::Patch(_)));
+            tried.push(act);
+            if let Err(why) = kinds.carry_out(act, own, signer.as_ref().ok(), now).await {
+                undone = undone.or(Some((act, why)));
+            }
         }
-        if is_put_right {
-            self.rewrites.note(now);
+        for act in tried {
+            self.note(act, is_there, signer.as_ref().ok(), now);
+        }
+        self.failures = if undone.is_some() { self.failures.saturating_add(1) } else { 0 };
+        if let Some((_, why)) = undone {
+            let (said, after) = kinds.undone(why, self.failures >= FAILURES);
+            (health, outcome) = (said.or(health), after);
         }
         let rests = decision.acts.is_empty();
         let is_ready = health.as_ref().is_some_and(|health| health.ready == Some(true));
@@ -131,6 +154,8 @@ impl Publication {
         } else if !is_ready && let Some(looked) = &mut self.looked {
             looked.until = looked.until.min(now + HOLDS_WAITING);
         }
+        // Where nothing is asked for and nothing may be left, nothing is said.
+        let health = health.filter(|_| concerns);
         let is_news = health.is_some_and(|health| memory.set_data_store(Some(health)));
         match (rests, is_ready) {
             (false, _) => Some(outcome),
@@ -140,8 +165,28 @@ impl Publication {
         }
     }
 
-    /// What was read last, as long as that holds, or what is read now.
-    async fn look(&mut self, kinds: &Kinds<'_>, planned: &Planned) -> &Looked {
+    /// Counts what is written once more, whatever comes of it. The Secret that follows a rotation is not among that.
+    fn note(&mut self, act: &Act, is_there: bool, signer: Option<&Signer>, now: Instant) {
+        match act {
+            Act::WriteStore(_, Writing::Patch(_)) => self.rewrites.note(now),
+            Act::WriteSecret => {
+                let told = signer.map(|signer| (signer.authority.fingerprint.clone(), signer.ca.clone()));
+                if is_there && self.told == told {
+                    self.rewrites_of_secret.note(now);
+                }
+                self.told = told;
+            }
+            Act::WriteStore(..)
+            | Act::AddFinalizer
+            | Act::StopCollector
+            | Act::DeleteStore(_)
+            | Act::DeleteSecret
+            | Act::RemoveFinalizer => {}
+        }
+    }
+
+    /// What was read last, as long as that holds, or what is read now. Of DataStores nothing is asked for an EtcdCluster that can have none.
+    async fn look(&mut self, kinds: &Kinds<'_>, planned: &Planned, in_vain: bool) -> &Looked {
         let now = kinds.shared.runtime.clock.now();
         let cluster = kinds.cluster;
         let wanted = objects::wanted(cluster);
@@ -154,7 +199,11 @@ impl Publication {
         let looked = if let Some(looked) = holds {
             looked
         } else {
-            let stores = kinds.stores(wanted).await;
+            let stores = if in_vain {
+                Stores::Seen { own: Vec::new(), unlabelled: Vec::new(), named: None }
+            } else {
+                kinds.stores(wanted).await
+            };
             let name = objects::secret_name(kinds.at);
             let (stores, unlabelled) = if planned.view.secrets.contains_key(&name) {
                 (stores, None)
@@ -243,11 +292,15 @@ impl Kinds<'_> {
     ) -> Result<(), Undone> {
         match act {
             Act::AddFinalizer => self.finalizer(Step::O1, true, now).await,
+            Act::StopCollector => self.stop_collector().await,
             Act::WriteSecret => match signer {
                 Some(signer) => self.write_secret(own, signer, now).await,
                 None => Ok(()),
             },
             Act::WriteStore(name, write) => {
+                if matches!(write, Writing::Create(_)) {
+                    self.is_still_to_have_one().await?;
+                }
                 self.write_store(name, write).await.map_err(|error| Undone::Write("DataStore", error))
             }
             Act::DeleteStore(store) => {
@@ -264,6 +317,30 @@ impl Kinds<'_> {
         }
     }
 
+    /// The cache of an operator that has just begun to lead may be old: no DataStore is made of an EtcdCluster that has left, or is gone.
+    async fn is_still_to_have_one(&self) -> Result<(), Undone> {
+        let clusters: Writer<'_, EtcdCluster> = Writer::new(&self.shared.runtime, &self.at.namespace);
+        let found = clusters.read(&self.at.name).await;
+        let found = found.map_err(|error| Undone::Write("EtcdCluster", error))?;
+        let is_that = |found: &EtcdCluster| {
+            found.metadata.uid == self.cluster.metadata.uid && objects::may_exist(found)
+        };
+        if found.as_ref().is_some_and(is_that) {
+            return Ok(());
+        }
+        let why = "the EtcdCluster is gone, or lacks its finalizer";
+        Err(Undone::Write("DataStore", WriteError::Changed(why.to_owned())))
+    }
+
+    /// O7: the garbage collector takes its hands off what the EtcdCluster owns.
+    async fn stop_collector(&self) -> Result<(), Undone> {
+        let all = self.cluster.metadata.finalizers.iter().flatten();
+        let left: Vec<&String> = all.filter(|name| !objects::COLLECTOR.contains(&name.as_str())).collect();
+        let clusters: Writer<'_, EtcdCluster> = Writer::new(&self.shared.runtime, &self.at.namespace);
+        let written = clusters.patch_metadata(Step::O7, self.cluster, json!({ "finalizers": left })).await;
+        written.map(drop).map_err(|error| Undone::Write("EtcdCluster", error))
+    }
+
     /// O1, O6. With the time at which a deletion goes on.
     async fn finalizer(&self, step: Step, with: bool, now: Instant) -> Result<(), Undone> {
         let meta = &self.cluster.metadata;
@@ -271,7 +348,8 @@ impl Kinds<'_> {
         let own = with.then(|| keys::DATA_STORE_FINALIZER.to_owned());
         let all: Vec<String> = others.cloned().chain(own).collect();
         let mut metadata = json!({ "finalizers": all });
-        if !with && meta.deletion_timestamp.is_some() {
+        let clock_differs = self.shared.runtime.api_clock.difference().is_some();
+        if !with && meta.deletion_timestamp.is_some() && !clock_differs {
             let at = k8s_openapi::jiff::Timestamp::from_millisecond(now.0).unwrap_or_default();
             metadata["annotations"][keys::DATA_STORE_GONE] = json!(at.to_string());
         }
@@ -290,7 +368,7 @@ impl Kinds<'_> {
             let Write { act, .. } = order.write(&pair);
             act
         } else {
-            objects::write(self.cluster, self.at, signer, own)
+            objects::write(self.cluster, self.at, signer, own, now)
         };
         let written = match act {
             Writing::Create(object) => {
@@ -336,7 +414,7 @@ impl Kinds<'_> {
     }
 
     /// What the condition says of it, if it is to say anything, and when to look again.
-    fn undone(&self, undone: Undone) -> (Option<DataStoreHealth>, Outcome) {
+    fn undone(&self, undone: Undone, again_and_again: bool) -> (Option<DataStoreHealth>, Outcome) {
         match undone {
             Undone::Write(kind, error) => {
                 let retry = error.retry();
@@ -344,7 +422,8 @@ impl Kinds<'_> {
                     tracing::warn!(cluster = %self.at, kind, %error, "the DataStore of Kamaji is not kept");
                 }
                 let is_refused = matches!(error, WriteError::Invalid(_) | WriteError::Forbidden(_));
-                (is_refused.then(|| objects::report::refused(kind, &error.to_string())), retry.into())
+                let is_told = is_refused || (again_and_again && error != WriteError::NotLeading);
+                (is_told.then(|| objects::report::refused(kind, &error.to_string())), retry.into())
             }
             Undone::Keys(why) => {
                 let text = format!("the credential of Kamaji cannot be made: {why}");
