@@ -204,6 +204,14 @@ mod full {
         figure(&format!("{node} is NotReady"), began, clients.served());
         world.wait_for_condition("tenants", "Available", "True").await?;
         shell.run(&delete.replace("NODE", &node)).await?;
+        // Kubernetes removes the Pods of a node that is gone within a minute. The grace period begins then.
+        until("another Pod of it waits for a node", async || {
+            let pod = world.pods().get_opt(&lost).await?;
+            let waits = pod.and_then(|pod| pod.spec).is_some_and(|spec| spec.node_name.is_none());
+            Ok(if waits { Ok(()) } else { Err("not yet".to_owned()) })
+        })
+        .await?;
+        figure(&format!("the Pod of {lost} is gone with its node"), began, clients.served());
         is_given_up(&world, &lost).await?;
         figure(&format!("{lost} is given up"), began, clients.served());
         kubelet.repair()?;
