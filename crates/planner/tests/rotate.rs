@@ -326,6 +326,19 @@ fn a_lost_authority_is_replaced_on_order_and_its_certificate_is_still_trusted_me
 }
 
 #[test]
+fn a_lost_authority_of_clients_is_replaced_on_order_though_nothing_can_be_signed_for_tenants_before() {
+    let mut world = World::running(3);
+    world.seen.may_have_data_store = true;
+    world.seen.certificates.as_mut().unwrap().authorities.remove(&Ca::Clients);
+    order(&mut world, Ca::Clients, "");
+    until(&mut world, Some(RotationStage::Trust));
+    until(&mut world, Some(RotationStage::Sign));
+    // The new one signs, so now they are waited for.
+    world.observe();
+    assert_eq!(may_drop_earlier(&world.seen, &world.seen.record), Err(Unsafe::TenantsNotTold));
+}
+
+#[test]
 fn an_order_is_followed_once_and_another_word_is_another_order() {
     let mut world = ordered(1, Ca::Peers);
     until(&mut world, Some(RotationStage::Trust));

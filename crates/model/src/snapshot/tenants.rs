@@ -1,6 +1,6 @@
 //! What tenants of Kamaji follow a rotation of the authority of clients by.
 
-use super::Snapshot;
+use super::{Signing, Snapshot};
 use crate::certificate::{Ca, Fingerprint};
 use crate::rotation::{Rotation, RotationStage};
 use crate::time::Instant;
@@ -30,10 +30,17 @@ impl TenantsSecret {
 }
 
 impl Snapshot {
-    /// Whether tenants of Kamaji, if there may be any, can have followed a rotation: what they follow it by has what this stage is about.
+    /// Whether tenants of Kamaji, if there may be any, can have followed a rotation: what they follow it by has what this stage is about. Where the earlier
+    /// authority is lost nothing can be signed for them before the new one signs, and to wait for that would be to wait for ever.
     pub fn tenants_are_told(&self, rotation: &Rotation) -> bool {
         let has = || self.tenants_secret.as_ref().is_some_and(|secret| secret.has(rotation));
-        rotation.ca != Ca::Clients || !self.may_have_data_store || has()
+        let cannot = || rotation.stage == RotationStage::Trust && self.has_lost_that_of_clients();
+        rotation.ca != Ca::Clients || !self.may_have_data_store || has() || cannot()
+    }
+
+    fn has_lost_that_of_clients(&self) -> bool {
+        let lost = |own| matches!(self.signing(own, &self.record, Ca::Clients), Signing::Lost(_));
+        self.certificates.as_ref().is_some_and(lost)
     }
 
     /// Since when tenants of Kamaji, if there may be any, can follow a rotation.
