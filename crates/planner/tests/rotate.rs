@@ -334,6 +334,10 @@ fn a_lost_authority_of_clients_is_replaced_on_order_though_nothing_can_be_signed
     until(&mut world, Some(RotationStage::Trust));
     until(&mut world, Some(RotationStage::Sign));
     // The new one signs, so now they are waited for.
+    for _ in 0..60 {
+        step(&mut world, &mut String::new());
+        assert_eq!(stage(&world), Some(RotationStage::Sign));
+    }
     world.observe();
     assert_eq!(may_drop_earlier(&world.seen, &world.seen.record), Err(Unsafe::TenantsNotTold));
 }
