@@ -1,12 +1,12 @@
 //! The DataStore of Kamaji: the object, the Secret with its credential, and what a deletion waits for.
 
-use crate::world::{World, generate};
+use crate::world::{World, client_of, generate};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use quorate_api::cluster::TlsProvider;
 use quorate_api::keys;
 use quorate_api::status::Phase;
-use quorate_manifests::certificate::{Generate, KeyAlgorithm, KeyPair, LeafContent};
+use quorate_manifests::certificate::{Generate, KeyPair};
 use quorate_manifests::data_store::{
     act, ends, is_dated, is_own, keys_fit, presence, secret_name, sign, write,
 };
@@ -157,15 +157,7 @@ const STAGES: [Stage; 8] = [
     }),
     ("I3: it signs the client certificate, whose bundle has the earlier one first", |world, new| {
         let validity = Validity { not_before: world.now, not_after: world.now + Span::seconds(365 * 86_400) };
-        let content = LeafContent {
-            common_name: "quorate-client".to_owned(),
-            organizations: Vec::new(),
-            names: Vec::new(),
-            server: false,
-            validity,
-            key: KeyAlgorithm::default(),
-        };
-        let client = generate(&Generate::Leaf { authority: new.clone(), content }, 961);
+        let client = client_of(new, validity, 961);
         put(world, "demo-client-tls", &[("tls.crt", &client.cert), ("tls.key", &client.key)]);
     }),
     ("C2: the signer comes first", |world, new| {

@@ -1,10 +1,10 @@
 //! The Secret of an EtcdUser: what is in it, who signs the certificate, and when another one is due.
 
-use crate::world::{World, generate};
+use crate::world::{World, client_of, generate};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use quorate_api::EtcdUser;
-use quorate_manifests::certificate::{Generate, LeafContent};
+use quorate_manifests::certificate::Generate;
 use quorate_manifests::user::{NoSigner, Own, Presence, Signer, presence, secret_name, sign, signer, write};
 use quorate_manifests::{Act, Kind};
 use quorate_model::certificate::Validity;
@@ -215,15 +215,7 @@ fn in_a_rotation_a_user_gets_both_authorities_first_and_then_a_certificate_of_th
         cluster["status"]["certificates"]["authority"] = json!(fingerprint);
     });
     assert!(matches!(signs(&world), Err(NoSigner::NotYet(_))), "{:?}", signs(&world));
-    let content = LeafContent {
-        common_name: "quorate-client".to_owned(),
-        organizations: Vec::new(),
-        names: Vec::new(),
-        server: false,
-        validity,
-        key: quorate_manifests::certificate::KeyAlgorithm::default(),
-    };
-    let client = generate(&Generate::Leaf { authority: new.clone(), content }, 961);
+    let client = client_of(&new, validity, 961);
     put(&mut world, "demo-client-tls", &[("tls.crt", &client.cert), ("tls.key", &client.key)]);
     assert_eq!(judge(&world, world.now), (true, true));
     carry_out(&mut world, true);

@@ -8,12 +8,13 @@ use k8s_openapi::api::core::v1::Pod;
 use quorate_api::EtcdCluster;
 use quorate_api::cluster::TlsProvider;
 use quorate_api::status::EtcdClusterStatus;
-use quorate_manifests::certificate::{Generate, KeyPair};
+use quorate_manifests::certificate::{Generate, KeyAlgorithm, KeyPair, LeafContent};
 use quorate_manifests::{
     Act, BackupHealth, ClusterObjects, Context, DataStoreHealth, Defaults, EventText, Invalid, Kind,
     NameConflict, Observation, Request, Situation, Write, events, request, snapshot, status,
 };
 use quorate_model::auth::SeenAuth;
+use quorate_model::certificate::Validity;
 use quorate_model::quorum::has_quorum;
 use quorate_model::snapshot::{
     Alarm, Answer, Database, DefragmentAttempt, Etcd, List, Listed, NearlyUsedUp, Proof, StatusReply,
@@ -469,4 +470,17 @@ pub fn generate(order: &Generate, number: u64) -> KeyPair {
         }
     };
     KeyPair { cert: made.cert, key: made.key }
+}
+
+/// The pair of the cluster's own clients, signed by this authority for this time.
+pub fn client_of(authority: &KeyPair, validity: Validity, number: u64) -> KeyPair {
+    let content = LeafContent {
+        common_name: "quorate-client".to_owned(),
+        organizations: Vec::new(),
+        names: Vec::new(),
+        server: false,
+        validity,
+        key: KeyAlgorithm::default(),
+    };
+    generate(&Generate::Leaf { authority: authority.clone(), content }, number)
 }

@@ -399,20 +399,31 @@ async fn another_writer_that_sets_a_field_back_each_time_is_told_and_answered_on
     operator.stop().await
 }
 
+/// An operator of which these requests have this outcome while the flag is set, and a cluster that asks for a DataStore and serves.
+async fn refused_while(
+    world: &World,
+    flag: &Arc<AtomicBool>,
+    is_refused: fn(&Sent) -> bool,
+    outcome: RequestOutcome,
+) -> Result<Operator> {
+    let flag = flag.clone();
+    let client = world.client_through(move |sent| {
+        if is_refused(sent) && flag.load(Ordering::SeqCst) { outcome } else { RequestOutcome::Open }
+    });
+    let operator = world.operator_over(client, |_| {});
+    create(world, asking_for("tenants", &spec())).await?;
+    serves(world).await?;
+    Ok(operator)
+}
+
 #[tokio::test(start_paused = true)]
 async fn writes_that_fail_again_and_again_are_told_however_they_fail() -> Result<()> {
     let world = World::new().await?;
     install(&world).await?;
     let fails = Arc::new(AtomicBool::new(false));
-    let seen = fails.clone();
-    let client = world.client_through(move |sent| {
-        let is_write = sent.method == "PATCH" && sent.path.contains("/datastores/");
-        let fails = is_write && seen.load(Ordering::SeqCst);
-        if fails { RequestOutcome::Refused(500, "InternalError") } else { RequestOutcome::Open }
-    });
-    let operator = world.operator_over(client, |_| {});
-    create(&world, asking_for("tenants", &spec())).await?;
-    serves(&world).await?;
+    let is_write = |sent: &Sent| sent.method == "PATCH" && sent.path.contains("/datastores/");
+    let operator =
+        refused_while(&world, &fails, is_write, RequestOutcome::Refused(500, "InternalError")).await?;
     says(&world, "True Published: ").await?;
     fails.store(true, Ordering::SeqCst);
     let drift = json!({ "spec": { "endpoints": ["elsewhere:2379"] } });
@@ -539,14 +550,9 @@ async fn without_rights_a_deletion_waits_and_without_the_kind_it_goes_on() -> Re
     let world = World::new().await?;
     install(&world).await?;
     let forbidden = Arc::new(AtomicBool::new(true));
-    let seen = forbidden.clone();
-    let client = world.client_through(move |sent| {
-        let refuses = sent.path.contains("/datastores") && seen.load(Ordering::SeqCst);
-        if refuses { RequestOutcome::Refused(403, "Forbidden") } else { RequestOutcome::Open }
-    });
-    let operator = world.operator_over(client, |_| {});
-    create(&world, asking_for("tenants", &spec())).await?;
-    serves(&world).await?;
+    let is_of_store = |sent: &Sent| sent.path.contains("/datastores");
+    let operator =
+        refused_while(&world, &forbidden, is_of_store, RequestOutcome::Refused(403, "Forbidden")).await?;
     says(&world, "False NoRights: ").await?;
     forbidden.store(false, Ordering::SeqCst);
     says(&world, "True Published: ").await?;
