@@ -31,7 +31,7 @@ impl TenantsSecret {
 
 impl Snapshot {
     /// Whether tenants of Kamaji, if there may be any, can have followed a rotation: what they follow it by has what this stage is about. Where the earlier
-    /// authority is lost nothing can be signed for them before the new one signs, and to wait for that would be to wait for ever.
+    /// authority is lost nothing can be signed for them before the new one signs, so that is not waited for.
     pub fn tenants_are_told(&self, rotation: &Rotation) -> bool {
         let has = || self.tenants_secret.as_ref().is_some_and(|secret| secret.has(rotation));
         let cannot = || rotation.stage == RotationStage::Trust && self.has_lost_that_of_clients();

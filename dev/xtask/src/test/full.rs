@@ -76,7 +76,7 @@ pub const ADDITIONS: [Addition; 14] = [
         why: "Three rotations take minutes, and rotations are there on etcd and in the simulation",
     },
     Addition {
-        what: "Clusters under kube-apiservers on Kubernetes: both authorities replaced at three and five members; two tenants with auth through a drain, an upgrade and a restore in place; two tenants of Kamaji through a rotation and a deletion that waits for them",
+        what: "Clusters under kube-apiservers on Kubernetes: both authorities replaced at three and five members; two tenants with auth through a drain, an upgrade and a restore in place; two tenants of Kamaji through a rotation and a deletion that waits for them; a tenant through a pool of nodes that is replaced and a node that is lost",
         ci: "The same rotations and changes under the scenarios' own clients",
         why: "API servers that start and are restarted, and kubelets that bring them Secrets, take ten minutes",
     },
