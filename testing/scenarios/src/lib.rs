@@ -14,6 +14,7 @@
 //! - [`monitoring`]: Prometheus and Alertmanager beside a world, with what is shipped for them
 //! - [`Writer`]: eight clients that write all the time, and watches; at the end every acknowledged write must be readable
 //! - [`history`]: what a few more clients called and were answered; it must be linearizable
+//! - [`rotations`]: how a user orders and follows a rotation of an authority
 //! - [`Disruptions`]: who took which Pod, and what served at that moment
 //! - [`Page`]: a page of the documentation; every command on it is run in a [`Shell`]
 //! - [`Timeline`]: what a person sees of a cluster, second by second
@@ -38,6 +39,7 @@ pub mod operator;
 mod page;
 mod playground;
 pub mod rig;
+pub mod rotations;
 pub mod rounds;
 mod s3;
 mod session;

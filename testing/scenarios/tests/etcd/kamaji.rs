@@ -7,10 +7,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{Api, DeleteParams, PostParams};
 use quorate_etcd::{CallError, MemberClient, Read, Refusal};
 use quorate_scenarios::kamaji::{Kamaji, TenantWrites, data_stores, definition, secret_of};
+use quorate_scenarios::rotations::{annotate, entry, rotation, stage};
 use quorate_scenarios::{NamespaceClient, Playground, report, spec, until};
 use serde_json::json;
-
-use crate::rotate::{annotate, entry, rotation, stage};
 
 const TENANTS: [&str; 2] = ["red", "blue"];
 

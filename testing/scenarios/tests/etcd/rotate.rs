@@ -2,11 +2,10 @@
 
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
+use anyhow::{Result, ensure};
+use quorate_scenarios::rotations::{annotate, entry, rotation, stage};
 use quorate_scenarios::{NamespaceClient, Playground, Writer, spec, until};
-use serde_json::{Value, json};
+use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn both_authorities_are_replaced_under_writes_of_a_client_that_reads_its_own_once_and_none_fails()
@@ -54,32 +53,6 @@ async fn both_authorities_are_replaced_under_writes_of_a_client_that_reads_its_o
     Ok(())
 }
 
-/// Waits until the rotation is in this stage, and returns the fingerprint of the new authority.
-pub(crate) async fn stage(world: &NamespaceClient, wanted: &str) -> Result<String> {
-    until(&format!("the rotation is in stage {wanted}"), async || {
-        let rotation = rotation(world).await?;
-        Ok(if rotation["stage"] == wanted { Ok(()) } else { Err(format!("{rotation}")) })
-    })
-    .await?;
-    Ok(rotation(world).await?["to"].as_str().context("no fingerprint")?.to_owned())
-}
-
-pub(crate) async fn rotation(world: &NamespaceClient) -> Result<Value> {
-    Ok(world.status("demo").await?["certificates"]["rotation"].clone())
-}
-
-pub(crate) async fn annotate(world: &NamespaceClient, key: &str, value: &str) -> Result<()> {
-    let annotations = json!({ format!("operator.etcd.io/{key}"): value });
-    world.patch("demo", json!({ "metadata": { "annotations": annotations } })).await?;
-    Ok(())
-}
-
 pub(crate) async fn certificate(world: &NamespaceClient, secret: &str) -> Result<Vec<u8>> {
     entry(world, secret, "tls.crt").await
-}
-
-pub(crate) async fn entry(world: &NamespaceClient, secret: &str, key: &str) -> Result<Vec<u8>> {
-    let secrets: Api<Secret> = Api::default_namespaced(world.client.clone());
-    let secret = secrets.get(secret).await?;
-    Ok(secret.data.and_then(|mut data| data.remove(key)).with_context(|| format!("no {key}"))?.0)
 }

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use quorate_scenarios::rotations::{annotate, entry, rotation, stage};
 use quorate_scenarios::{NamespaceClient, Playground, Writer, spec, until};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, KeyPair, KeyUsagePurpose,
@@ -14,7 +15,7 @@ use rcgen::{
 };
 use serde_json::{Value, json};
 
-use crate::rotate::{annotate, certificate, entry, rotation, stage};
+use crate::rotate::certificate;
 
 #[expect(clippy::disallowed_methods, reason = "the test is the user who deletes")]
 #[tokio::test(flavor = "multi_thread")]

@@ -1,8 +1,8 @@
 //! What cert-manager itself does, on which its provider relies: its own controllers issue and renew certificates.
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
+use quorate_scenarios::rotations::{annotate, entry, rotation, stage};
 use quorate_scenarios::{CertManager, Kubernetes, Writer, spec, until};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -86,13 +86,13 @@ fn by_cert_manager(issuer: &str) -> Value {
 /// A renewal by the same authority: copied, and no Pod is replaced.
 async fn is_copied_when_renewed(world: &Kubernetes, cert_manager: &CertManager) -> Result<()> {
     let pods = uids(world).await?;
-    let before = serial(&entry(world, "demo-client-tls", "tls.crt").await?)?;
+    let before = serial(&text(world, "demo-client-tls", "tls.crt").await?)?;
     for leaf in ["demo-server", "demo-client"] {
         cert_manager.ready("Certificate", leaf).await?;
         cert_manager.renew(leaf).await?;
     }
     until("the renewed leaf is copied", async || {
-        let now = serial(&entry(world, "demo-client-tls", "tls.crt").await?)?;
+        let now = serial(&text(world, "demo-client-tls", "tls.crt").await?)?;
         Ok(if now == before { Err(now) } else { Ok(()) })
     })
     .await?;
@@ -120,32 +120,8 @@ async fn grace(world: &Kubernetes, writer: Writer) -> Result<Writer> {
     Ok(writer)
 }
 
-/// Waits until the rotation is in this stage, and returns the fingerprint of the new authority.
-async fn stage(world: &Kubernetes, wanted: &str) -> Result<String> {
-    until(&format!("the rotation is in stage {wanted}"), async || {
-        let rotation = rotation(world).await?;
-        Ok(if rotation["stage"] == wanted { Ok(()) } else { Err(format!("{rotation}")) })
-    })
-    .await?;
-    Ok(rotation(world).await?["to"].as_str().context("no fingerprint")?.to_owned())
-}
-
-async fn rotation(world: &Kubernetes) -> Result<Value> {
-    Ok(world.status("demo").await?["certificates"]["rotation"].clone())
-}
-
-async fn annotate(world: &Kubernetes, key: &str, value: &str) -> Result<()> {
-    let annotations = json!({ format!("operator.etcd.io/{key}"): value });
-    world.patch("demo", json!({"metadata": {"annotations": annotations}})).await?;
-    Ok(())
-}
-
-async fn entry(world: &Kubernetes, secret: &str, key: &str) -> Result<String> {
-    let secrets: Api<Secret> = Api::default_namespaced(world.client.clone());
-    let data = secrets.get(secret).await?.data;
-    let bytes =
-        data.and_then(|mut data| data.remove(key)).with_context(|| format!("{secret} has no {key}"))?;
-    Ok(String::from_utf8(bytes.0)?)
+async fn text(world: &Kubernetes, secret: &str, key: &str) -> Result<String> {
+    Ok(String::from_utf8(entry(world, secret, key).await?)?)
 }
 
 async fn uids(world: &Kubernetes) -> Result<BTreeSet<Option<String>>> {
@@ -168,7 +144,7 @@ mod full {
         cert_manager.authority("ca").await?;
         world.settled("demo", 1).await?;
         let [authority, _] = cert_manager.issued("ca").await?;
-        ensure!(signed(&entry(&world, "demo-server-tls", "tls.crt").await?, &authority)?);
+        ensure!(signed(&text(&world, "demo-server-tls", "tls.crt").await?, &authority)?);
         is_copied_when_renewed(&world, &cert_manager).await?;
         world.delete("demo").await?;
         cert_manager.stop().await
@@ -187,8 +163,8 @@ mod full {
         world.patch("demo", json!({"spec": {"tls": by_cert_manager("ca")}})).await?;
         writer = grace(&world, writer).await?;
         let [client, bundle] = [
-            entry(&world, "demo-client-tls", "tls.crt").await?,
-            entry(&world, "demo-client-tls", "ca.crt").await?,
+            text(&world, "demo-client-tls", "tls.crt").await?,
+            text(&world, "demo-client-tls", "ca.crt").await?,
         ];
         ensure!(signed(&client, &old)? && bundle == old);
         is_copied_when_renewed(&world, &cert_manager).await?;
@@ -201,8 +177,8 @@ mod full {
         }
         writer = grace(&world, writer).await?;
         let [client, bundle] = [
-            entry(&world, "demo-client-tls", "tls.crt").await?,
-            entry(&world, "demo-client-tls", "ca.crt").await?,
+            text(&world, "demo-client-tls", "tls.crt").await?,
+            text(&world, "demo-client-tls", "ca.crt").await?,
         ];
         ensure!(signed(&client, &new)? && bundle == new, "the earlier authority is forgotten");
 
@@ -215,8 +191,8 @@ mod full {
         // Back to an authority of the operator: the same rotation.
         world.patch("demo", json!({"spec": {"tls": {"provider": "auto", "providerCfg": null}}})).await?;
         writer = grace(&world, writer).await?;
-        let authority = entry(&world, "demo-ca", "tls.crt").await?;
-        ensure!(authority != new && entry(&world, "demo-client-tls", "ca.crt").await? == authority);
+        let authority = text(&world, "demo-ca", "tls.crt").await?;
+        ensure!(authority != new && text(&world, "demo-client-tls", "ca.crt").await? == authority);
         let acknowledged = writer.stop().await?;
         let figures = acknowledged.figures();
         ensure!(figures.failed == 0, "{figures}");

@@ -6,11 +6,12 @@ mod full {
     use std::time::{Duration, Instant};
 
     use anyhow::{Context, Result, bail, ensure};
-    use k8s_openapi::api::core::v1::{Pod, Secret};
+    use k8s_openapi::api::core::v1::Pod;
     use kube::ResourceExt;
     use kube::api::{Api, ListParams};
     use quorate_etcd::Read;
     use quorate_scenarios::rig::Outage;
+    use quorate_scenarios::rotations::{annotate, entry, stage};
     use quorate_scenarios::{
         ApiServers, Clients, Kubernetes, Page, Served, Tenant, Timeline, Writer, report, spec, until,
     };
@@ -328,23 +329,6 @@ mod full {
         annotate(world, "rotate-ca", authority).await
     }
 
-    async fn annotate(world: &Kubernetes, key: &str, value: &str) -> Result<()> {
-        let annotations = json!({ format!("operator.etcd.io/{key}"): value });
-        world.patch("demo", json!({"metadata": {"annotations": annotations}})).await?;
-        Ok(())
-    }
-
-    /// Waits until the rotation is in this stage, and returns the fingerprint of the new authority.
-    async fn stage(world: &Kubernetes, wanted: &str) -> Result<String> {
-        let rotation = async || anyhow::Ok(world.status("demo").await?["certificates"]["rotation"].clone());
-        until(&format!("the rotation is in stage {wanted}"), async || {
-            let rotation = rotation().await?;
-            Ok(if rotation["stage"] == wanted { Ok(()) } else { Err(rotation.to_string()) })
-        })
-        .await?;
-        Ok(rotation().await?["to"].as_str().context("no fingerprint")?.to_owned())
-    }
-
     /// Waits until what this order began has ended. Five members that kubelets bring Secrets to, one after the other, take longer than one wait.
     async fn ended(world: &Kubernetes, order: &str) -> Result<()> {
         let certificates = async || anyhow::Ok(world.status("demo").await?["certificates"].clone());
@@ -358,11 +342,5 @@ mod full {
             .await?;
         }
         Ok(())
-    }
-
-    async fn entry(world: &Kubernetes, secret: &str, key: &str) -> Result<Vec<u8>> {
-        let secrets: Api<Secret> = Api::default_namespaced(world.client.clone());
-        let data = secrets.get(secret).await?.data;
-        Ok(data.and_then(|mut data| data.remove(key)).with_context(|| format!("{secret} has no {key}"))?.0)
     }
 }

@@ -4,13 +4,13 @@
 mod full {
     use std::time::{Duration, Instant};
 
-    use anyhow::{Context, Result, ensure};
-    use k8s_openapi::api::core::v1::Secret;
+    use anyhow::{Result, ensure};
     use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
     use kube::api::{Api, DeleteParams, PostParams};
     use quorate_scenarios::kamaji::{Kamaji, data_stores, definition, secret_of};
+    use quorate_scenarios::rotations::{annotate, entry, rotation, stage};
     use quorate_scenarios::{ApiServers, Clients, Kubernetes, Served, Tenant, report, spec, until};
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     const TENANTS: [&str; 2] = ["red", "blue"];
 
@@ -182,30 +182,5 @@ mod full {
                 clients.served()
             ));
         }
-    }
-
-    async fn annotate(world: &Kubernetes, key: &str, value: &str) -> Result<()> {
-        let annotations = json!({ format!("operator.etcd.io/{key}"): value });
-        world.patch("demo", json!({"metadata": {"annotations": annotations}})).await?;
-        Ok(())
-    }
-
-    async fn stage(world: &Kubernetes, wanted: &str) -> Result<String> {
-        until(&format!("the rotation is in stage {wanted}"), async || {
-            let rotation = rotation(world).await?;
-            Ok(if rotation["stage"] == wanted { Ok(()) } else { Err(rotation.to_string()) })
-        })
-        .await?;
-        Ok(rotation(world).await?["to"].as_str().context("no fingerprint")?.to_owned())
-    }
-
-    async fn rotation(world: &Kubernetes) -> Result<Value> {
-        Ok(world.status("demo").await?["certificates"]["rotation"].clone())
-    }
-
-    async fn entry(world: &Kubernetes, secret: &str, key: &str) -> Result<Vec<u8>> {
-        let secrets: Api<Secret> = Api::default_namespaced(world.client.clone());
-        let data = secrets.get(secret).await?.data;
-        Ok(data.and_then(|mut data| data.remove(key)).with_context(|| format!("{secret} has no {key}"))?.0)
     }
 }

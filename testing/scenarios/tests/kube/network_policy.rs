@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::PostParams;
+use quorate_scenarios::rotations::stage;
 use quorate_scenarios::{KubeRouter, Kubernetes, Writer, is_ready, rig, spec, until, version};
 use serde_json::json;
 
@@ -92,15 +93,6 @@ async fn reaches_just(world: &Kubernetes, from: &Pod, ports: &[u16]) -> Result<(
             }
         }
         Ok(Ok(()))
-    })
-    .await
-}
-
-/// Waits until the rotation is in this stage.
-async fn stage(world: &Kubernetes, wanted: &str) -> Result<()> {
-    until(&format!("the rotation is in stage {wanted}"), async || {
-        let rotation = world.status("demo").await?["certificates"]["rotation"].clone();
-        Ok(if rotation["stage"] == wanted { Ok(()) } else { Err(rotation.to_string()) })
     })
     .await
 }
