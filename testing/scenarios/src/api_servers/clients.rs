@@ -36,15 +36,13 @@ const NAMESPACE: &str = "default";
 /// The key in each object with the number of its last write.
 const KEY: &str = "written";
 
-/// What etcd says of a proposal that raft dropped: at once where the leader was asked, 7 s later where another member had sent it on. Only a member that leads
-/// itself knows when leadership changed hands (`leadElectedTime` in `etcdserver/server.go`, 3.6.16), so the others give no reason. A cluster that does
-/// not serve says the same: it shows as a pause.
-const OF_RAFT: [&str; 4] = [
-    "raft proposal dropped",
-    "possibly due to previous leader failure",
-    "etcdserver: leader changed",
-    "etcdserver: request timed out",
-];
+/// What etcd says of a proposal that raft dropped: at once where the leader was asked, 7 s later where another member had sent it on.
+const OF_RAFT: [&str; 3] =
+    ["raft proposal dropped", "possibly due to previous leader failure", "etcdserver: leader changed"];
+
+/// What a member that does not lead says after those 7 s: only one that leads itself knows when leadership changed hands (`leadElectedTime` in
+/// `etcdserver/server.go`, 3.6.16). A cluster that does not serve says the same.
+const UNEXPLAINED: &str = "etcdserver: request timed out";
 
 /// What a client says whose connection ended while it waited for an answer, and what an API server says in the last moment. A kube-apiserver ends
 /// connections last, and this is the race that is left.
@@ -146,6 +144,17 @@ impl Clients {
 impl Drop for Clients {
     fn drop(&mut self) {
         self.watch.abort();
+    }
+}
+
+impl Served {
+    /// Fails where a write failed, but for so many that leaders which led no more dropped without a word, or where no writer had one acknowledged for this long:
+    /// a cluster that does not serve shows as a pause.
+    pub fn went_on(&self, most_unexplained: usize, pause: Duration) -> Result<()> {
+        let others = self.failed.keys().filter(|message| !message.contains(UNEXPLAINED)).count();
+        let count: usize = self.failed.values().sum();
+        ensure!(others == 0 && count <= most_unexplained && self.pause < pause, "{self}");
+        Ok(())
     }
 }
 
