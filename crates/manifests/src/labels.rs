@@ -94,10 +94,39 @@ pub fn restored_by(meta: &ObjectMeta) -> Option<String> {
     Some(format!("Velero's Restore {restore}"))
 }
 
-/// Whether this incarnation of the cluster controls the object.
+/// R25: whether this operator made the object for this incarnation of the cluster. The owner reference alone does not show that: another
+/// operator of the same group and kind makes the same EtcdCluster the controller of its objects. Either label of ours is enough, since users
+/// may remove one.
 pub fn is_owned_by(meta: &ObjectMeta, uid: &ClusterUid) -> bool {
+    is_controlled_by(meta, uid) && is_ours(meta)
+}
+
+/// Whether the EtcdCluster controls the object, whichever program made it.
+fn is_controlled_by(meta: &ObjectMeta, uid: &ClusterUid) -> bool {
     let mut owners = meta.owner_references.iter().flatten();
     owners.any(|owner| owner.uid == uid.as_str() && owner.controller == Some(true))
+}
+
+/// Whether the object has a label that only this operator sets.
+fn is_ours(meta: &ObjectMeta) -> bool {
+    let Some(labels) = meta.labels.as_ref() else { return false };
+    let is_managed = labels.get(keys::MANAGED_BY).is_some_and(|by| by == keys::MANAGED_BY_VALUE);
+    is_managed || labels.contains_key(keys::CLUSTER)
+}
+
+/// What made an object that this operator did not make, for messages: its controller, or the program that wrote it first.
+pub fn made_by(meta: &ObjectMeta, uid: &ClusterUid) -> Option<String> {
+    let writers = meta.managed_fields.iter().flatten();
+    let writer = writers.filter_map(|entry| entry.manager.as_deref()).next();
+    if is_controlled_by(meta, uid) {
+        let by = writer.unwrap_or("another operator");
+        return Some(format!("{by} made it for this EtcdCluster"));
+    }
+    let mut owners = meta.owner_references.iter().flatten();
+    match owners.find(|owner| owner.controller == Some(true)) {
+        Some(owner) => Some(format!("{} {} controls it", owner.kind, owner.name)),
+        None => writer.map(|writer| format!("{writer} made it")),
+    }
 }
 
 fn owner(cluster: &EtcdCluster, at: &ClusterRef) -> OwnerReference {

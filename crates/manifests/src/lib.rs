@@ -42,7 +42,7 @@ pub mod volume;
 
 pub use images::{AllowedImages, ImagePrefix, NoImagePrefix};
 pub use kind::Kind;
-pub use observe::{ClusterObjects, NameConflict, Observation, snapshot};
+pub use observe::{ClusterObjects, NameConflict, Observation, names_to_bootstrap, snapshot};
 pub use request::{Act, Context, Request, Write, merge_patch, request};
 pub use site::SiteQuestion;
 pub use status::{

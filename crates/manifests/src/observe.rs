@@ -16,7 +16,9 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource;
-use quorate_api::cluster::{DEFAULT_GRACE_PERIOD, DEFAULT_KEEP_VOLUMES, DEFAULT_TIMEOUT, OperatorDefaults};
+use quorate_api::cluster::{
+    DEFAULT_GRACE_PERIOD, DEFAULT_KEEP_VOLUMES, DEFAULT_TIMEOUT, MAX_SIZE, OperatorDefaults, TlsProvider,
+};
 use quorate_api::{EtcdCluster, EtcdClusterStatus, EtcdRestore, duration, keys};
 use quorate_model::auth::AuthPolicy;
 use quorate_model::quorum_recovery::RecoverFrom;
@@ -24,8 +26,8 @@ use quorate_model::snapshot::{
     DefaultsTurn, Etcd, LastNodes, Pod as MemberPod, Presence, ReplacementPolicy, Volume,
 };
 use quorate_model::{
-    ClusterId, ClusterRef, ClusterUid, ManagedObject, MemberId, MemberName, Record, Snapshot, Span, Target,
-    Uid, Version,
+    ClusterId, ClusterRef, ClusterUid, ManagedObject, MemberId, MemberName, Ordinal, Record, Snapshot, Span,
+    Target, Uid, Version,
 };
 use serde_json::Value;
 
@@ -70,6 +72,21 @@ pub struct NameConflict {
     pub kind: Kind,
     /// Its name.
     pub name: String,
+    /// What made it, if the object shows that: see [`labels::made_by`].
+    pub made_by: Option<String>,
+}
+
+/// The names that B2 to B4 create objects under. Before the first of these steps they are read, since the watches select on the label of the
+/// cluster and do not show objects of other programs.
+pub fn names_to_bootstrap(cluster: &EtcdCluster) -> Vec<(Kind, String)> {
+    let at = cluster_ref(cluster);
+    let members = (0..cluster.spec.size.min(MAX_SIZE)).map(|ordinal| at.member(Ordinal(ordinal)).to_string());
+    let of_members = members.flat_map(|name| [(Kind::Volume, name.clone()), (Kind::Pod, name)]);
+    let certificates =
+        Certificate::ALL.into_iter().filter(|_| cluster.spec.tls.provider != TlsProvider::Disabled);
+    let secrets = certificates.map(|certificate| (Kind::Secret, certificate.secret_name(&at)));
+    let services = [at.name.clone(), service::client_name(&at)].map(|name| (Kind::Service, name));
+    services.into_iter().chain(secrets).chain(of_members).collect()
 }
 
 /// The Snapshot of the objects, and what is wrong with the spec.
@@ -409,7 +426,7 @@ pub(crate) fn member_name(meta: &ObjectMeta, at: &ClusterRef) -> Option<MemberNa
 fn foreign(seen: &ClusterObjects<'_>, at: &ClusterRef, uid: &ClusterUid) -> BTreeMap<ManagedObject, String> {
     let mut names = Names { at, uid, foreign: BTreeMap::new() };
     for conflict in &seen.conflicts {
-        names.judge(conflict.kind, &conflict.name, false);
+        names.judge(conflict.kind, &conflict.name, false, conflict.made_by.clone());
     }
     names.judge_all(Kind::Pod, &seen.pods);
     names.judge_all(Kind::Service, &seen.services);
@@ -417,7 +434,8 @@ fn foreign(seen: &ClusterObjects<'_>, at: &ClusterRef, uid: &ClusterUid) -> BTre
     names.judge_all(Kind::NetworkPolicy, &seen.network_policies);
     for secret in &seen.secrets {
         let name = secret.metadata.name.as_deref().unwrap_or_default();
-        names.judge(Kind::Secret, name, is_own_secret(&secret.metadata, at, uid));
+        let made_by = labels::made_by(&secret.metadata, uid);
+        names.judge(Kind::Secret, name, is_own_secret(&secret.metadata, at, uid), made_by);
     }
     for volume in seen.volumes.iter().filter_map(|volume| member_name(&volume.metadata, at)) {
         names.foreign.remove(&ManagedObject::Volume(volume));
@@ -445,16 +463,17 @@ impl Names<'_> {
     fn judge_all<K: Resource>(&mut self, kind: Kind, objects: &[&K]) {
         for meta in objects.iter().map(|object| object.meta()) {
             let name = meta.name.as_deref().unwrap_or_default();
-            self.judge(kind, name, is_owned_by(meta, self.uid));
+            self.judge(kind, name, is_owned_by(meta, self.uid), labels::made_by(meta, self.uid));
         }
     }
 
-    fn judge(&mut self, kind: Kind, name: &str, is_owned: bool) {
+    fn judge(&mut self, kind: Kind, name: &str, is_owned: bool, made_by: Option<String>) {
         let Some(object) = managed_object(kind, name, self.at) else { return };
         if is_owned {
             self.foreign.remove(&object);
         } else {
-            self.foreign.insert(object, kind.called(&self.at.namespace, name));
+            let made_by = made_by.map(|by| format!(" ({by})")).unwrap_or_default();
+            self.foreign.insert(object, kind.called(&self.at.namespace, name) + &made_by);
         }
     }
 }

@@ -93,7 +93,7 @@ fn what_somebody_changed_or_deleted_is_put_right_and_what_does_not_apply_is_remo
     world.edit(Kind::Secret, NAME, |secret| {
         secret["data"]["tls.key"] = pem.clone();
         secret["data"]["uri"] = pem;
-        secret["metadata"]["labels"] = Value::Null;
+        secret["metadata"]["labels"] = json!({ keys::MANAGED_BY: keys::MANAGED_BY_VALUE });
     });
     assert_eq!(seen(&world), Presence::Differs);
     world.settle();
@@ -147,7 +147,7 @@ fn a_secret_of_that_name_that_is_not_ours_is_reported_and_never_written() {
     // Without the label no watch shows it: the executor finds it when it creates its own.
     let mut world = World::running(1);
     world.remove(Kind::Secret, NAME);
-    world.conflicts = vec![NameConflict { kind: Kind::Secret, name: NAME.to_owned() }];
+    world.conflicts = vec![NameConflict { kind: Kind::Secret, name: NAME.to_owned(), made_by: None }];
     let observed = world.observe().unwrap();
     assert!(observed.plan.effects.is_empty(), "{:?}", observed.plan);
 }

@@ -102,7 +102,9 @@ fn labels_and_what_clients_trust_are_put_right_without_another_certificate() {
     carry_out(&mut world, true);
     let before = found(&world).unwrap().data.unwrap()["tls.crt"].clone();
     let own = world.objects[&(Kind::Secret, "demo-ca".to_owned())]["data"]["tls.crt"].clone();
-    world.edit(Kind::Secret, "demo-root-client-tls", |secret| secret["metadata"]["labels"] = json!({}));
+    world.edit(Kind::Secret, "demo-root-client-tls", |secret| {
+        secret["metadata"]["labels"] = json!({ keys::MANAGED_BY: keys::MANAGED_BY_VALUE });
+    });
     assert_eq!(judge(&world, world.now), (false, false));
     carry_out(&mut world, false);
     assert_eq!(judge(&world, world.now), (false, true));

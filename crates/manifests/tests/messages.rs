@@ -535,7 +535,7 @@ fn situations() -> Vec<World> {
         world
     };
     let mut taken = World::new(&plain(1));
-    taken.conflicts.push(NameConflict { kind: Kind::Service, name: "demo".to_owned() });
+    taken.conflicts.push(NameConflict { kind: Kind::Service, name: "demo".to_owned(), made_by: None });
     // Nothing is renewed while it is paused.
     let with_old_certificates = |days: u64| {
         let mut world = World::new(&json!({ "size": 1, "version": "3.6.16" }));

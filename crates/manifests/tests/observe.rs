@@ -239,7 +239,7 @@ fn objects_that_this_cluster_does_not_control_are_foreign_and_named() {
     world.edit(Kind::Service, "demo-client", |service| {
         service["metadata"].as_object_mut().unwrap().remove("ownerReferences");
     });
-    let conflict = |kind, name: &str| NameConflict { kind, name: name.to_owned() };
+    let conflict = |kind, name: &str| NameConflict { kind, name: name.to_owned(), made_by: None };
     world.conflicts = vec![
         conflict(Kind::Service, "demo"),
         conflict(Kind::Volume, "demo-0"),
@@ -256,7 +256,11 @@ fn objects_that_this_cluster_does_not_control_are_foreign_and_named() {
     // The conflicts about the peer Service and the volume of demo-0 are over: both are ours. No object is named "else".
     assert_eq!(
         foreign,
-        ["PersistentVolumeClaim default/demo-7", "Pod default/demo-0", "Service default/demo-client"]
+        [
+            "PersistentVolumeClaim default/demo-7",
+            "Pod default/demo-0 (EtcdCluster demo controls it)",
+            "Service default/demo-client"
+        ]
     );
 }
 

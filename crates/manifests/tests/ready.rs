@@ -78,7 +78,7 @@ fn cases() -> Vec<Case> {
     wrong_image.members.clear();
     pulls_no_image(&mut wrong_image);
     let mut taken = World::new(&plain(1));
-    taken.conflicts.push(NameConflict { kind: Kind::Service, name: "demo".to_owned() });
+    taken.conflicts.push(NameConflict { kind: Kind::Service, name: "demo".to_owned(), made_by: None });
     let hibernated = running(|world| {
         spec(world, "size", json!(0));
         world.settle();

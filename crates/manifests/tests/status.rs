@@ -385,7 +385,7 @@ fn an_invalid_spec_of_a_new_cluster_blocks_it_until_it_is_edited() {
 #[test]
 fn a_foreign_object_blocks_a_new_cluster_while_it_exists_and_is_named() {
     let mut world = World::new(&plain(1));
-    world.conflicts.push(NameConflict { kind: Kind::Service, name: "demo".to_owned() });
+    world.conflicts.push(NameConflict { kind: Kind::Service, name: "demo".to_owned(), made_by: None });
     world.pass();
     assert_eq!(world.status().phase, Some(Phase::Blocked));
     let (_, reason, message) = world.condition("Progressing");

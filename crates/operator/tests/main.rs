@@ -16,6 +16,7 @@ mod issuance;
 mod leader;
 mod life;
 mod network_policy;
+mod other_operator;
 mod outdated;
 mod own_namespace;
 mod publish;

@@ -65,7 +65,12 @@ mod tests {
             }] })
         };
         for kind in [Kind::Pod, Kind::Service, Kind::Budget, Kind::Secret, Kind::NetworkPolicy] {
-            assert_eq!(judged(kind, &owned("now", true)), (true, true));
+            for (key, value) in [(keys::CLUSTER, "demo"), (keys::MANAGED_BY, keys::MANAGED_BY_VALUE)] {
+                let mut labelled = owned("now", true);
+                labelled["labels"] = json!({ key: value });
+                assert_eq!(judged(kind, &labelled), (true, true));
+            }
+            assert_eq!(judged(kind, &owned("now", true)), (false, false), "another operator made it (R25)");
             assert_eq!(
                 judged(kind, &owned("now", false)),
                 (false, false),

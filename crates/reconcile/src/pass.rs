@@ -2,12 +2,13 @@
 //! that fails ends the pass, except best-effort ones. Status reports why a pass ended early.
 //!
 //! - this file: [`Pass`], and how it ends
-//! - `observe`: from the caches to a plan; `progress`: the proof of progress; `claims`: the claims of Pods that it ends; `act`: from the plan to its last effect
+//! - `observe`: from the caches to a plan; `names`: what is read before the first act; `progress`: the proof of progress; `claims`: the claims of Pods that it ends; `act`: from the plan to its last effect
 //! - `write`: one write and what its reply asks for; `certificates`: a certificate and the write of its Secret
 
 mod act;
 mod certificates;
 mod claims;
+mod names;
 mod observe;
 mod progress;
 mod rehearsal;

@@ -319,7 +319,7 @@ fn an_object_with_the_name_of_one_that_is_needed_is_read_in_every_pass_until_it_
     assert_eq!(meet(&mut driver), stopped(Retry::Now), "the planner is to observe it at once");
     driver.conflicts = vec![Some(owned_by(Kind::Service, "demo", OTHER_UID))];
     driver.next_pass(vec![peer_service()]);
-    assert_eq!(driver.foreign(), ["Service default/demo"]);
+    assert_eq!(driver.foreign(), ["Service default/demo (EtcdCluster demo controls it)"]);
     driver.record();
     assert_eq!(meet(&mut driver), stopped(Retry::Degraded), "the planner knows the conflict already");
     driver.conflicts = vec![None];

@@ -9,7 +9,8 @@ use quorate_api::EtcdRestore;
 use quorate_api::backup::EtcdBackup;
 use quorate_manifests::certificate::rotation::{Shown, read_handshake};
 use quorate_manifests::{
-    Defaults, Invalid, NameConflict, Observation, SiteQuestion, backup_before, bootstrap, restore, snapshot,
+    Defaults, Invalid, NameConflict, Observation, SiteQuestion, backup_before, bootstrap, labels, restore,
+    snapshot,
 };
 use quorate_model::quorum_recovery::Container;
 use quorate_model::snapshot::{DefaultsTurn, List};
@@ -18,7 +19,7 @@ use quorate_model::{Ca, ClockDifference, ClusterRef, Instant, MemberName, Plan, 
 use super::act::Acting;
 use super::claims::ReadClaims;
 use super::rehearsal::Asked;
-use super::{PassEnd, Planned, Stage, parsed, progress, uid, unlabelled};
+use super::{PassEnd, Planned, Stage, names, parsed, progress, uid, unlabelled};
 use crate::command::{Command, CommandId, Purpose, Reply, Task};
 use crate::members::member_to_ask;
 use crate::memory::Memory;
@@ -158,8 +159,14 @@ impl Observing {
             }
             (Phase::Conflicts(view, cluster), Task::Read { kind, name }, Reply::Object(Ok(read))) => {
                 let uid = uid(cluster);
-                if read.as_ref().is_none_or(|object| is_visible(object, &self.at, &uid)) {
-                    memory.conflicts.remove(&NameConflict { kind: *kind, name: name.clone() });
+                let foreign = read.as_ref().filter(|object| !is_visible(object, &self.at, &uid));
+                match foreign {
+                    None => memory.conflicts.retain(|known| (known.kind, &known.name) != (*kind, name)),
+                    Some(object) if names::is_needed(cluster, *kind, name) => {
+                        let made_by = labels::made_by(object.meta(), &uid);
+                        memory.conflicts.insert(NameConflict { kind: *kind, name: name.clone(), made_by });
+                    }
+                    Some(_) => {}
                 }
                 unlabelled::take(view, cluster, memory, name, read, &self.at);
             }
@@ -245,9 +252,10 @@ impl Observing {
                         name: conflict.name.clone(),
                     };
                     let mut tasks: Vec<Task> = memory.conflicts().map(read).collect();
+                    let others = unlabelled::to_read(&view, &cluster, memory);
+                    let others = others.chain(names::to_read(&view, &cluster));
                     tasks.extend(
-                        unlabelled::to_read(&view, &cluster, memory)
-                            .filter(|task| !memory.conflicts().any(|conflict| read(conflict) == *task)),
+                        others.filter(|task| !memory.conflicts().any(|conflict| read(conflict) == *task)),
                     );
                     self.begin(Phase::Conflicts(view, cluster), tasks);
                 }

@@ -250,7 +250,8 @@ impl WriteRun {
             (Sent::Create, Some(object))
                 if met == WriteError::Exists && !is_visible(&object, owner.at, owner.uid) =>
             {
-                let conflict = NameConflict { kind: self.kind, name: self.name.clone() };
+                let made_by = labels::made_by(object.meta(), owner.uid);
+                let conflict = NameConflict { kind: self.kind, name: self.name.clone(), made_by };
                 let is_news = memory.conflicts.insert(conflict);
                 let what = self.what.clone();
                 WriteEnd::Failed(WriteFailure { error: met, what, is_news, conflict: true })

@@ -296,6 +296,7 @@ pub fn object(kind: Kind, object: &Value) -> Object {
 fn owned(name: &str, uid: &str) -> Value {
     json!({
         "name": name, "namespace": "default", "uid": format!("uid of {name}"), "resourceVersion": "5",
+        "labels": { keys::CLUSTER: "demo", keys::MANAGED_BY: keys::MANAGED_BY_VALUE },
         "ownerReferences": [{
             "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster", "name": "demo", "uid": uid,
             "controller": true,
