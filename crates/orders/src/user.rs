@@ -34,7 +34,7 @@ pub fn to_come<'a>(
         user.spec.cluster == cluster.name_any()
             && user.metadata.deletion_timestamp.is_none()
             && !is_made(user)
-            && !condition(user, ConditionType::Stalled).is_some_and(|stalled| stalled.status == "True")
+            && condition(user, ConditionType::Stalled).is_none_or(|stalled| stalled.status != "True")
             && awaited_since(cluster, user).is_none_or(|since| now < since + COMES_WITHIN)
     };
     users.filter(comes).map(EtcdUser::name_any).collect()

@@ -102,10 +102,8 @@ impl World {
         }}))
         .unwrap();
         let at = ClusterRef::new("default", "demo");
-        let secret = match self.secret_is_held {
-            true => presence(&user, &at, Some(&held), None),
-            false => Presence::Absent,
-        };
+        let secret =
+            if self.secret_is_held { presence(&user, &at, Some(&held), None) } else { Presence::Absent };
         decide(&Seen {
             user: &user,
             cluster: cluster.as_ref(),
