@@ -5,7 +5,7 @@
 //! To Kubernetes: [`mod@request`] (Effect to the request that carries it out), made of [`pod`], [`volume`], [`service`],
 //! [`budget`], [`network_policy`], [`certificate`] and [`restore`]; [`backup`] and [`job`], what Jobs are ordered to do and the Jobs themselves;
 //! [`backup_before`], the EtcdBackup that the operator takes by itself; [`latest`], the newest one of a store; [`user`],
-//! the Secret of an EtcdUser; [`data_store`], the DataStore of Kamaji; and [`mod@status`] (Snapshot and Plan to what people read).
+//! the Secret of an EtcdUser; [`data_store`], the DataStore of Kamaji; [`credentials`], which Secrets let somebody in; and [`mod@status`] (Snapshot and Plan to what people read).
 
 pub mod backup;
 pub mod backup_before;
@@ -15,6 +15,7 @@ pub mod catalog;
 pub mod cert_manager;
 pub mod certificate;
 pub mod connection;
+pub mod credentials;
 pub mod data_store;
 mod diff;
 pub mod flags;

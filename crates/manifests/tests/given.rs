@@ -160,7 +160,7 @@ fn s15_a_secret_without_the_label_of_the_cluster_is_not_used_nor_is_one_of_the_c
     // That of peers has the label of the cluster.
     let mut world = World::new(&json!({ "size": 1, "version": "3.6.16" }));
     world.settle();
-    for own in ["demo-peer-ca", "demo-ca", "demo-server-tls", "demo-connection"] {
+    for own in ["demo-peer-ca", "demo-ca", "demo-server-tls", "demo-connection", "demo-root-client-tls"] {
         world.edit(Kind::Cluster, "demo", |cluster| {
             cluster["spec"]["tls"] = json!({ "providerCfg": { "autoCfg": { "caBundleSecret": own } } });
         });

@@ -5,6 +5,7 @@ mod backups;
 mod backups_before;
 mod certificates;
 mod connection;
+mod credentials;
 mod data_store;
 mod given;
 mod in_place;

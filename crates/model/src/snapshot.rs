@@ -176,7 +176,7 @@ pub struct Snapshot {
     pub backup_before: Option<BackupBefore>,
     /// The EtcdBackups that read a snapshot of a member now, as far as their status tells. Of which member is not known.
     pub running_backups: BTreeSet<String>,
-    /// The EtcdUsers of the cluster whose users are not made yet, and are not refused.
+    /// The EtcdUsers of the cluster whose users are not made yet, are not refused, and may still come.
     pub users_to_come: BTreeSet<String>,
     /// Whether changes of the operator's own defaults may be committed now.
     pub defaults: DefaultsTurn,

@@ -13,23 +13,50 @@ mod tests;
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube_core::ResourceExt as _;
-use quorate_api::{ConditionType, EtcdUser};
+use quorate_api::{ConditionType, EtcdCluster, EtcdUser};
+use quorate_model::{Instant, Span};
 
 pub use decide::{Act, AuthState, Decision, Etcd, Seen, asks_etcd, decide, earlier, role_name};
 
-/// The EtcdUsers of a cluster whose users are not made yet, and that nothing keeps from it: etcd's auth is enabled after them.
-pub fn to_come<'a>(cluster: &str, users: impl Iterator<Item = &'a EtcdUser>) -> BTreeSet<String> {
-    let holds = |user: &EtcdUser, type_: ConditionType| {
-        let status = user.status.as_ref();
-        let mut conditions = status.into_iter().flat_map(|status| &status.conditions);
-        conditions.any(|one| one.type_ == type_.as_str() && one.status == "True")
-    };
+/// How long etcd's auth waits for a user that does not come: to be refused is the lesser harm than keys that are open to every certificate.
+const COMES_WITHIN: Span = Span::seconds(600);
+
+/// The EtcdUsers of a cluster whose users are not made yet, and that nothing keeps from it: etcd's auth is enabled after them. What else is
+/// missing of an EtcdUser, such as its certificate, is not waited for: it may never come.
+pub fn to_come<'a>(
+    cluster: &EtcdCluster,
+    users: impl Iterator<Item = &'a EtcdUser>,
+    now: Instant,
+) -> BTreeSet<String> {
     let comes = |user: &&EtcdUser| {
-        user.spec.cluster == cluster
+        user.spec.cluster == cluster.name_any()
             && user.metadata.deletion_timestamp.is_none()
-            && !holds(user, ConditionType::Ready)
-            && !holds(user, ConditionType::Stalled)
+            && !is_made(user)
+            && condition(user, ConditionType::Stalled).is_none_or(|stalled| stalled.status != "True")
+            && awaited_since(cluster, user).is_none_or(|since| now < since + COMES_WITHIN)
     };
     users.filter(comes).map(EtcdUser::name_any).collect()
+}
+
+/// Whether its user is in etcd, with the role that its spec asks for, as far as its status tells.
+fn is_made(user: &EtcdUser) -> bool {
+    let Some(status) = &user.status else { return false };
+    let asked = report::hash(&permissions::desired(&user.spec.permissions));
+    status.observed_generation == user.metadata.generation
+        && status.username.as_ref() == Some(&quorate_manifests::user::user_name(user))
+        && status.permissions_hash.as_ref() == Some(&asked)
+}
+
+/// Since when its user could have been made: the EtcdUser and its EtcdCluster exist, and it is no longer as it was asked for.
+fn awaited_since(cluster: &EtcdCluster, user: &EtcdUser) -> Option<Instant> {
+    let created = [&user.metadata, &cluster.metadata].map(|meta| meta.creation_timestamp.as_ref());
+    let changed = condition(user, ConditionType::Ready).map(|ready| &ready.last_transition_time);
+    let times = created.into_iter().flatten().chain(changed);
+    times.map(|time| Instant(time.0.as_millisecond())).max()
+}
+
+fn condition(user: &EtcdUser, type_: ConditionType) -> Option<&Condition> {
+    user.status.as_ref()?.conditions.iter().find(|one| one.type_ == type_.as_str())
 }

@@ -21,12 +21,12 @@ use x509_parser::pem::Pem;
 use x509_parser::prelude::FromDer as _;
 
 use super::read::{Parsed, parse_der, pem_of};
-use super::{CERT, Certificate, KEY, KeyPair, entry, private_key};
-use crate::connection;
+use super::{CERT, KEY, KeyPair, entry, private_key};
+use crate::credentials;
 use crate::kind::Kind;
 
 /// The Secrets that the spec takes certificates or their authority from.
-pub fn secret_names(at: &ClusterRef, tls: &TlsSpec) -> Vec<String> {
+pub(crate) fn secret_names(at: &ClusterRef, tls: &TlsSpec) -> Vec<String> {
     let issued = Leaf::ALL.into_iter().filter_map(|leaf| issued::secret_name(leaf, at, tls));
     name(tls).map(str::to_owned).into_iter().chain(issued).filter(|name| !name.is_empty()).collect()
 }
@@ -69,7 +69,7 @@ pub(crate) fn copy(
 /// The Secret of this name, if it says that this cluster may use it.
 fn find<'a>(secrets: &[&'a Secret], at: &ClusterRef, name: &str) -> Result<&'a Secret, String> {
     // They have the label. One of them holds the key of peers.
-    if Certificate::ALL.iter().any(|own| own.secret_name(at) == name) || connection::name(at) == name {
+    if credentials::own_secrets(at).iter().any(|own| own == name) {
         return Err("it is a Secret of the cluster's own".to_owned());
     }
     let says_so = |secret: &Secret| {

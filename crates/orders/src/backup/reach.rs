@@ -3,10 +3,10 @@
 
 use kube_core::ResourceExt as _;
 use quorate_api::backup::Endpoints;
+use quorate_api::cluster::TlsSpec;
 use quorate_api::{EtcdBackup, EtcdCluster, EtcdUser};
-use quorate_manifests::certificate::{Certificate, given};
 use quorate_manifests::observe::cluster_ref;
-use quorate_manifests::{connection, service, user};
+use quorate_manifests::{credentials, service};
 use quorate_model::{ClusterRef, MemberName};
 
 /// The EtcdCluster that the endpoints of a backup belong to and that does not allow its destination.
@@ -17,12 +17,17 @@ pub fn refusing<'a>(
 ) -> Option<&'a EtcdCluster> {
     let endpoints = backup.spec.source.endpoints.as_ref()?;
     let namespace = backup.namespace().unwrap_or_default();
-    let of_user = cluster_of_user(endpoints, &namespace, users);
+    let users: Vec<&EtcdUser> = users.into_iter().collect();
     clusters.into_iter().find(|cluster| {
         let policy = cluster.spec.backup.as_ref();
         policy.is_some_and(|policy| !policy.allows(&backup.spec.destination))
-            && (is_of(endpoints, &namespace, &cluster_ref(cluster), of_user)
-                || presents_given_authority(endpoints, &namespace, cluster))
+            && is_of(
+                endpoints,
+                &namespace,
+                &cluster_ref(cluster),
+                Some(&cluster.spec.tls),
+                users.iter().copied(),
+            )
     })
 }
 
@@ -36,9 +41,7 @@ pub(super) fn is_taken_of<'a>(
     let is_named = backup.spec.source.cluster.as_ref().is_some_and(|name| *name == at.name);
     let endpoints = backup.spec.source.endpoints.as_ref();
     (is_named && namespace == at.namespace)
-        || endpoints.is_some_and(|endpoints| {
-            is_of(endpoints, &namespace, at, cluster_of_user(endpoints, &namespace, users))
-        })
+        || endpoints.is_some_and(|endpoints| is_of(endpoints, &namespace, at, None, users))
 }
 
 /// The EtcdCluster of whose members the destination of a backup is a volume. A Job that mounted it would be the second writer of a member's
@@ -55,32 +58,16 @@ pub fn owner_of_claim<'a>(
     })
 }
 
-/// The name of the EtcdCluster, in the namespace of the backup, to whose user the certificate belongs.
-fn cluster_of_user<'a>(
+/// Whether the certificate is one that its members let in, or a URL leads to them.
+fn is_of<'a>(
     endpoints: &Endpoints,
     namespace: &str,
+    at: &ClusterRef,
+    tls: Option<&TlsSpec>,
     users: impl IntoIterator<Item = &'a EtcdUser>,
-) -> Option<&'a str> {
-    let secret = endpoints.tls_secret.as_ref()?;
-    let is_its = |one: &&EtcdUser| {
-        one.namespace().as_deref() == Some(namespace) && user::secret_name(&one.name_any()) == secret.name
-    };
-    users.into_iter().find(is_its).map(|one| &*one.spec.cluster)
-}
-
-/// Whether the certificate is one that somebody gave to a cluster, or the authority of those. Members trust it, so they let it in as a client.
-fn presents_given_authority(endpoints: &Endpoints, namespace: &str, cluster: &EtcdCluster) -> bool {
-    let at = ClusterRef::new(namespace, cluster.name_any());
-    let given = || given::secret_names(&at, &cluster.spec.tls);
-    cluster.namespace().as_deref() == Some(namespace)
-        && endpoints.tls_secret.as_ref().is_some_and(|secret| given().contains(&secret.name))
-}
-
-fn is_of(endpoints: &Endpoints, namespace: &str, at: &ClusterRef, of_user: Option<&str>) -> bool {
+) -> bool {
     let has_certificate = endpoints.tls_secret.as_ref().is_some_and(|secret| {
-        let is_certificate = || Certificate::ALL.iter().any(|one| one.secret_name(at) == secret.name);
-        at.namespace == namespace
-            && (is_certificate() || connection::name(at) == secret.name || of_user == Some(&*at.name))
+        at.namespace == namespace && credentials::secrets(at, tls, users).contains(&secret.name)
     });
     has_certificate || endpoints.urls.iter().any(|url| is_at(host(url), namespace, at))
 }

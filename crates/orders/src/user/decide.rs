@@ -163,8 +163,9 @@ fn live(seen: &Seen<'_>) -> Decision {
     acts.retain(|act| gate::permits(own, state, act).is_ok());
     if in_etcd {
         status.username = Some(name.clone());
-        status.permissions_hash = Some(hash(&wanted));
     }
+    // While anything is put right, nobody relies on it: etcd's auth is enabled after it.
+    status.permissions_hash = in_etcd.then(|| hash(&wanted));
     // A certificate is made once there is a user that it is of.
     let secret = if in_etcd { secret_acts(seen, own, state) } else { Ok(Vec::new()) };
     report::of_live(seen, status, state, (in_etcd, acts), secret, &refused)

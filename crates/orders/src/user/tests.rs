@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::Secret;
 use quorate_api::user::UserAccess::{Read, ReadWrite, Write};
 use quorate_api::user::{EtcdUserStatus, UserAccess, UserPermission};
 use quorate_api::{EtcdCluster, EtcdUser, Reason, keys};
-use quorate_manifests::user::{NoSigner, Presence};
-use quorate_model::{ClockDifference, Fingerprint, Instant};
+use quorate_manifests::user::{NoSigner, Presence, presence};
+use quorate_model::{ClockDifference, ClusterRef, Fingerprint, Instant, Span};
 use serde_json::{Value, json};
 
 use super::gate::{Own, Unsafe, may_sign, permits};
@@ -31,6 +32,9 @@ struct World {
     allowed: Option<Vec<String>>,
     cluster: Option<Value>,
     answers: bool,
+    signer: NoSigner,
+    /// Its Secret is being deleted, and a finalizer of somebody else holds it.
+    secret_is_held: bool,
     /// What was carried out.
     done: Vec<Act>,
 }
@@ -57,6 +61,8 @@ impl World {
                 "spec": {"size": 3, "version": "3.6.16"}, "status": {"clusterID": ID},
             })),
             answers: true,
+            signer: NoSigner::NotYet("not in these tests".to_owned()),
+            secret_is_held: false,
             done: Vec::new(),
         }
     }
@@ -87,13 +93,24 @@ impl World {
         } else {
             Etcd::NoAnswer("no member answers".to_owned())
         };
+        let held: Secret = serde_json::from_value(json!({"metadata": {
+            "name": "billing-etcd", "namespace": "default", "uid": "s1", "ownerReferences": [{
+                "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdUser", "name": "billing",
+                "uid": user.metadata.uid, "controller": true,
+            }],
+            "finalizers": ["example.com/x"], "deletionTimestamp": "2027-01-15T07:59:00Z",
+        }}))
+        .unwrap();
+        let at = ClusterRef::new("default", "demo");
+        let secret =
+            if self.secret_is_held { presence(&user, &at, Some(&held), None) } else { Presence::Absent };
         decide(&Seen {
             user: &user,
             cluster: cluster.as_ref(),
             etcd: &etcd,
-            secret: &Presence::Absent,
+            secret: &secret,
             key_fits: true,
-            signer: Err(&NoSigner::NotYet("not in these tests".to_owned())),
+            signer: Err(&self.signer),
             allowed: self.allowed.as_deref(),
             now: NOW,
             clock_differs: None,
@@ -636,4 +653,58 @@ fn what_a_spec_says_twice_is_allowed_together_and_what_says_nothing_is_nothing()
     ]);
     assert_eq!(found, [(Range::prefix(b"/a/"), ReadWrite), (Range::key("/a/"), Read)].into());
     assert_eq!(desired(&[permission(None, None, true, Read)]), [(Range::prefix(b""), Read)].into());
+}
+
+/// Whether etcd's auth waits for the user of this world, so many minutes after now.
+fn is_awaited(world: &World, minutes: u64) -> bool {
+    let user: EtcdUser = serde_json::from_value(world.user.clone()).unwrap();
+    let cluster: EtcdCluster = serde_json::from_value(world.cluster.clone().unwrap()).unwrap();
+    !to_come(&cluster, [&user].into_iter(), NOW + Span::seconds(60 * minutes)).is_empty()
+}
+
+#[test]
+fn auth_does_not_wait_for_a_user_that_is_in_etcd_and_whose_certificate_is_made_somewhere_else() {
+    let mut world = World { signer: NoSigner::Elsewhere, enabled: false, ..World::new() };
+    assert!(is_awaited(&world, 0));
+    world.settle();
+    assert_reason(&world, Reason::CertificatesMissing, "False", "etcd knows the user");
+    assert!(!is_awaited(&world, 0));
+}
+
+#[test]
+fn auth_does_not_wait_for_a_secret_that_the_finalizer_of_somebody_else_holds() {
+    let mut world = World { secret_is_held: true, enabled: false, ..World::new() };
+    world.settle();
+    assert_reason(&world, Reason::UserPending, "False", "Secret billing-etcd is written");
+    assert!(!is_awaited(&world, 0));
+}
+
+#[test]
+fn auth_waits_for_a_user_until_it_is_in_etcd_as_this_spec_asks_for() {
+    let mut world = World::settled();
+    assert!(!is_awaited(&world, 0));
+    world.edit(|user| user["spec"]["permissions"][0]["access"] = json!("Read"));
+    assert!(is_awaited(&world, 0), "its role is that of the spec before");
+    world.settle();
+    assert!(!is_awaited(&world, 0));
+    world.users.clear();
+    world.pass(1);
+    assert!(is_awaited(&world, 0), "somebody deleted it, and it is made again");
+    world.settle();
+    assert!(!is_awaited(&world, 0));
+}
+
+#[test]
+fn auth_waits_ten_minutes_for_a_user_that_does_not_come_and_not_for_one_that_is_refused() {
+    let mut world = World { answers: false, ..World::new() };
+    world.user["metadata"]["creationTimestamp"] = json!("2027-01-15T08:00:00Z");
+    assert!(is_awaited(&world, 9), "nobody has looked at it");
+    assert!(!is_awaited(&world, 10));
+    world.cluster.as_mut().unwrap()["metadata"]["creationTimestamp"] = json!("2027-01-15T08:05:00Z");
+    assert!(is_awaited(&world, 14), "its EtcdCluster is younger");
+    assert!(!is_awaited(&world, 15));
+    world.cluster.as_mut().unwrap()["spec"]["tls"] = json!({"provider": "disabled"});
+    world.settle();
+    assert_reason(&world, Reason::TlsDisabled, "True", "");
+    assert!(!is_awaited(&world, 0));
 }

@@ -14,10 +14,13 @@ use super::observe::{ConnectError, count};
 const ROOT_ROLE: &str = "root";
 
 /// The EtcdUsers whose users are not made yet, from the cache of their own controller.
-pub(super) fn users_to_come(shared: &Shared, cluster: &ClusterRef) -> BTreeSet<String> {
-    let users = shared.users.in_namespace(&cluster.namespace);
+pub(super) fn users_to_come(shared: &Shared, at: &ClusterRef) -> BTreeSet<String> {
+    let cached = shared.indexes.clusters.get(&at.into()).objects.remove(&at.name);
+    let Some(Ok(cluster)) = cached.as_ref().map(|cached| &cached.0) else { return BTreeSet::new() };
+    let users = shared.users.in_namespace(&at.namespace);
     // Of one that does not parse nothing is made.
-    quorate_orders::user::to_come(&cluster.name, users.iter().filter_map(|user| user.0.as_ref().ok()))
+    let users = users.iter().filter_map(|user| user.0.as_ref().ok());
+    quorate_orders::user::to_come(cluster, users, shared.runtime.clock.now())
 }
 
 /// Whether auth is on and, while it is off and is to be on, how far the user root is. Once it is on, etcd keeps the user and its role.
