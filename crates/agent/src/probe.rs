@@ -11,6 +11,10 @@
 //! A refusal by etcd's auth is an answer: the member lives. Not being ready lets a drain take the Pod, so only facts count that
 //! mean that this member does not vote or does not store.
 //!
+//! Trust is no such fact. Where etcd and the probe refuse each other's certificates, a TLS handshake that etcd answers is a sign of
+//! life, and a member that voted and served before stays ready. One Secret has the certificates of all members: what is wrong with it
+//! would otherwise end all of them at once.
+//!
 //! `/readyz` holds a request while the member is not ready, for `?wait=` milliseconds, and observes the member every 50 ms:
 //! a kubelet that asks once a second learns of readiness within 50 ms. Then it answers 503 with the reason as text.
 //!

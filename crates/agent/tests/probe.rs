@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use fake_member::{Auth, FakeMember};
 use quorate_agent::probe::{self, EndpointUrl, ProbeArgs};
-use quorate_etcd::testkit::{Cluster, MINORS, Member, Setup, eventually, own_address};
+use quorate_etcd::testkit::{Cluster, MINORS, Member, Pki, Setup, eventually, own_address};
 use quorate_etcd::{CallError, Refusal};
 use quorate_model::Minor;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -226,7 +226,7 @@ async fn renewed_certificates_are_taken_from_disk_without_a_restart() {
     fs::copy(renewed.key, file("tls.key")).unwrap();
     probe.becomes("/readyz", 200).await;
     fs::write(file("tls.crt"), "rubbish").unwrap();
-    assert_eq!(probe.get("/readyz?wait=200").await.0, 503);
+    assert_eq!(probe.get("/readyz?wait=2000").await.0, 200, "a voter that lives stays ready");
 }
 
 #[tokio::test]
@@ -238,6 +238,87 @@ async fn s06_where_status_needs_a_user_a_voter_is_ready_and_a_learner_is_not() {
     let (status, why) = learner.get("/readyz").await;
     assert!(status == 503 && why.contains("the member is a learner"), "{why}");
     assert_eq!(learner.get("/healthz").await.0, 200);
+}
+
+/// What a probe of a member with TLS reads its certificates from.
+struct Mounted(tempfile::TempDir);
+
+impl Mounted {
+    fn new(pki: &Pki) -> Self {
+        let mounted = Self(tempfile::tempdir().unwrap());
+        mounted.put_ca(pki);
+        mounted.put_leaf(pki);
+        mounted
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn put_ca(&self, pki: &Pki) {
+        fs::copy(pki.ca_file(), self.file("ca.crt")).unwrap();
+    }
+
+    fn put_leaf(&self, pki: &Pki) {
+        let leaf = pki.leaf("client", &[]);
+        fs::copy(leaf.cert, self.file("tls.crt")).unwrap();
+        fs::copy(leaf.key, self.file("tls.key")).unwrap();
+    }
+
+    /// The first moment of silence after an answer is a hang.
+    fn args(&self, member: &FakeMember) -> ProbeArgs {
+        ProbeArgs {
+            endpoint: EndpointUrl { tls: true, address: member.address },
+            server_name: Some("127.0.0.1".to_owned()),
+            cert: Some(self.file("tls.crt")),
+            key: Some(self.file("tls.key")),
+            cacert: Some(self.file("ca.crt")),
+            liveness_grace: Duration::ZERO,
+            ..args_of(member)
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_voter_that_lives_stays_ready_and_healthy_without_trust_and_is_not_healthy_when_it_hangs() {
+    let dir = tempfile::tempdir().unwrap();
+    let (own, foreign) = (Pki::new(&dir.path().join("own")), Pki::new(&dir.path().join("foreign")));
+    let member = fake_member::start_tls(&own).await;
+    let mounted = Mounted::new(&own);
+    let probe = Probe::with(mounted.args(&member)).await;
+    assert_eq!(probe.get("/readyz").await, (200, "ok".to_owned()));
+
+    let lives = async |what: &str| {
+        for path in ["/readyz", "/healthz"] {
+            assert_eq!(probe.get(path).await, (200, "ok".to_owned()), "{path}: {what}");
+        }
+    };
+    mounted.put_ca(&foreign);
+    lives("the probe does not trust etcd").await;
+    mounted.put_ca(&own);
+    mounted.put_leaf(&foreign);
+    lives("etcd does not trust the probe").await;
+    fs::write(mounted.file("tls.crt"), "rubbish").unwrap();
+    lives("the probe has no certificate").await;
+
+    member.hang();
+    let (status, why) = probe.get("/readyz").await;
+    assert_eq!(status, 503, "{why}");
+    let why = probe.becomes("/healthz", 503).await;
+    assert!(why.starts_with("hung: "), "{why}");
+}
+
+#[tokio::test]
+async fn a_member_that_was_never_reached_for_want_of_trust_is_not_ready_and_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let (own, foreign) = (Pki::new(&dir.path().join("own")), Pki::new(&dir.path().join("foreign")));
+    let member = fake_member::start_tls(&own).await;
+    let mounted = Mounted::new(&own);
+    mounted.put_ca(&foreign);
+    let probe = Probe::with(mounted.args(&member)).await;
+    let why = "unreachable: certificate signed by unknown authority".to_owned();
+    assert_eq!(probe.get("/readyz?wait=2000").await, (503, why));
+    assert_eq!(probe.get("/healthz").await.0, 200);
 }
 
 #[tokio::test]

@@ -52,6 +52,11 @@ impl Credentials {
         MemberClient::new(&Endpoint { address, tls }, DEADLINES).map_err(|error| error.to_string())
     }
 
+    /// Whether the member is asked over TLS.
+    pub(crate) fn uses_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
     /// The address of the member.
     pub(crate) fn address(&self) -> SocketAddr {
         self.url.address

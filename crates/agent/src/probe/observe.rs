@@ -1,10 +1,11 @@
 //! Observes the member, one request at a time however many callers ask.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_etcd::{CallError, MemberStatus, Read, Refusal};
+use quorate_etcd::{CallError, HandshakeError, MemberStatus, Read, Refusal, Transport, handshake};
 use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
@@ -17,10 +18,13 @@ const KEY: &str = "quorate/probe";
 /// The time between two observations while a caller waits.
 const PACE: Duration = Duration::from_millis(50);
 
+/// How long etcd may take to answer a TLS handshake without credentials.
+const SIGN_OF_LIFE: Duration = Duration::from_millis(500);
+
 /// The result of one observation.
 #[derive(Clone, Debug)]
 pub(super) struct Observation {
-    /// The member votes and serves a local read; otherwise why not.
+    /// The member votes and serves a local read, or did before there was no trust between it and the probe; otherwise why not.
     pub(super) ready: Result<(), String>,
     /// Since when a process that once answered has not: it hangs.
     pub(super) silent_since: Option<Instant>,
@@ -40,6 +44,10 @@ struct Observer {
     credentials: Credentials,
     begun: Option<Instant>,
     answered: bool,
+    /// The process voted and served when it was last asked.
+    served: bool,
+    /// Why it cannot be asked, although it lives.
+    distrust: Option<String>,
 }
 
 impl Watch {
@@ -47,7 +55,7 @@ impl Watch {
         let not_yet = Err("the member has not been asked yet".to_owned());
         Self {
             address: credentials.address(),
-            observer: Mutex::new(Observer { credentials, begun: None, answered: false }),
+            observer: Mutex::new(Observer::new(credentials)),
             last: watch::Sender::new(Observation { ready: not_yet, silent_since: None, status: None }),
         }
     }
@@ -119,15 +127,41 @@ impl Watch {
 }
 
 impl Observer {
+    fn new(credentials: Credentials) -> Self {
+        Self { credentials, begun: None, answered: false, served: false, distrust: None }
+    }
+
     async fn observe(&mut self, begun: Instant, silent_since: Option<Instant>) -> Observation {
-        match self.ask().await {
+        let answer = match self.ask().await {
+            Err(NoAnswer { why, cause: Cause::NotReached }) => {
+                Err(NoAnswer { why, cause: self.look_for_life().await })
+            }
+            other => other,
+        };
+        match answer {
             Ok(Answer { ready, status }) => {
                 self.answered = true;
+                self.served = ready.is_ok();
+                self.distrust = None;
                 Observation { ready, silent_since: None, status }
             }
-            Err(NoAnswer { why, gone }) => {
+            Err(NoAnswer { why, cause: Cause::Distrust }) => {
+                self.answered = true;
+                if self.distrust.as_ref() != Some(&why) {
+                    log::info(&format!("etcd lives, and cannot be asked: {why}"));
+                }
+                self.distrust = Some(why.clone());
+                // One Secret has the certificates of all members: what is wrong with it must not take all of them out of the Service.
+                let ready = if self.served { Ok(()) } else { Err(why) };
+                Observation { ready, silent_since: None, status: None }
+            }
+            Err(NoAnswer { why, cause }) => {
                 // The process is gone. The next one must first answer once before its silence counts as a hang.
-                self.answered &= !gone;
+                if cause == Cause::Gone {
+                    self.answered = false;
+                    self.served = false;
+                }
+                self.distrust = None;
                 let silent_since = self.answered.then(|| silent_since.unwrap_or(begun));
                 Observation { ready: Err(why), silent_since, status: None }
             }
@@ -136,8 +170,7 @@ impl Observer {
 
     /// What the member answers; or why it does not.
     async fn ask(&mut self) -> Result<Answer, NoAnswer> {
-        // Without credentials nothing is known of the process, so this does not count as its silence.
-        let client = self.credentials.client().map_err(|why| NoAnswer { why, gone: true })?;
+        let client = self.credentials.client().map_err(|why| NoAnswer { why, cause: Cause::NotReached })?;
         let status = match client.status().await {
             Ok(status) => Some(status),
             Err(error) if is_refused_by_auth(&error) => None,
@@ -159,10 +192,36 @@ impl Observer {
         let ready = match client.get(KEY, Read::Serializable).await {
             Ok(_) => Ok(()),
             Err(error) if is_refused_by_auth(&error) => Ok(()),
+            Err(error @ CallError::Unreachable(_)) => return Err(error.into()),
             // It answers its status, which it has in memory, and not a read: a hang of the store counts as silence.
-            Err(error) => return Err(NoAnswer { why: format!("a local read failed: {error}"), gone: false }),
+            Err(error) => {
+                return Err(NoAnswer { why: format!("a local read failed: {error}"), cause: Cause::Silent });
+            }
         };
         Ok(Answer { ready, status })
+    }
+
+    /// Why etcd could not be asked: a certificate that one side refuses, or one that is missing, says nothing of the process. So this
+    /// asks for a TLS handshake without credentials. A process that hangs lets the kernel accept the connection, and sends nothing.
+    async fn look_for_life(&self) -> Cause {
+        if !self.credentials.uses_tls() {
+            return Cause::Silent;
+        }
+        let address = self.credentials.address();
+        let name = address.ip().to_string();
+        match handshake(&Transport::network(), address, &name, SIGN_OF_LIFE).await {
+            // Also what is refused here was answered.
+            Ok(_) | Err(HandshakeError::Handshake(_) | HandshakeError::Closed) => Cause::Distrust,
+            Err(HandshakeError::Connect(error)) if error.kind() == ErrorKind::ConnectionRefused => {
+                Cause::Gone
+            }
+            Err(
+                HandshakeError::BadName(_)
+                | HandshakeError::Connect(_)
+                | HandshakeError::TimedOut(_)
+                | HandshakeError::HandshakeTimedOut(_),
+            ) => Cause::Silent,
+        }
     }
 }
 
@@ -179,16 +238,28 @@ struct Answer {
 
 struct NoAnswer {
     why: String,
+    cause: Cause,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cause {
     /// There is no process that could hang.
-    gone: bool,
+    Gone,
+    /// No call was sent; why is to be found out.
+    NotReached,
+    /// The process lives: etcd and the probe do not trust each other.
+    Distrust,
+    /// The process did not answer.
+    Silent,
 }
 
 impl From<CallError> for NoAnswer {
     fn from(error: CallError) -> Self {
-        let gone = match &error {
-            CallError::Unreachable(why) => why == "connection refused",
-            CallError::Refused(..) | CallError::Unknown(_) => false,
+        let cause = match &error {
+            CallError::Unreachable(why) if why == "connection refused" => Cause::Gone,
+            CallError::Unreachable(_) => Cause::NotReached,
+            CallError::Refused(..) | CallError::Unknown(_) => Cause::Silent,
         };
-        Self { why: error.to_string(), gone }
+        Self { why: error.to_string(), cause }
     }
 }

@@ -1,10 +1,14 @@
 //! A member played by the server side of the port: slow to answer, and counting.
 
+use std::fs;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures::StreamExt;
+use quorate_etcd::testkit::Pki;
 use quorate_etcd::wire::cluster_server::{Cluster, ClusterServer};
 use quorate_etcd::wire::kv_server::{Kv, KvServer};
 use quorate_etcd::wire::maintenance_server::{Maintenance, MaintenanceServer};
@@ -17,6 +21,7 @@ use quorate_etcd::wire::{
 };
 use quorate_etcd::wire::{CompactionRequest, CompactionResponse, DefragmentRequest, DefragmentResponse};
 use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::{Certificate, Identity, ServerTlsConfig};
 use tonic::{Request, Response, Status};
 
 #[derive(Clone)]
@@ -24,6 +29,7 @@ pub struct FakeMember {
     pub address: SocketAddr,
     statuses: Arc<AtomicUsize>,
     auth: Auth,
+    hangs: Arc<AtomicBool>,
 }
 
 /// What etcd before 3.6.12 answers to a call without a user.
@@ -35,18 +41,53 @@ pub enum Auth {
 }
 
 pub async fn start(auth: Auth) -> FakeMember {
+    start_with(auth, tonic::transport::Server::builder()).await
+}
+
+/// One that serves with this certificate, to clients of the same authority.
+pub async fn start_tls(pki: &Pki) -> FakeMember {
+    let server = pki.leaf("server", &["127.0.0.1"]);
+    let pem = |file: &Path| fs::read_to_string(file).unwrap();
+    let tls = ServerTlsConfig::new()
+        .identity(Identity::from_pem(pem(&server.cert), pem(&server.key)))
+        .client_ca_root(Certificate::from_pem(pem(&pki.ca_file())));
+    start_with(Auth::Disabled, tonic::transport::Server::builder().tls_config(tls).unwrap()).await
+}
+
+async fn start_with(auth: Auth, mut server: tonic::transport::Server) -> FakeMember {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let member = FakeMember { address: listener.local_addr().unwrap(), statuses: Arc::default(), auth };
-    let server = tonic::transport::Server::builder()
+    let member = FakeMember {
+        address: listener.local_addr().unwrap(),
+        statuses: Arc::default(),
+        auth,
+        hangs: Arc::default(),
+    };
+    let (hangs, mut held) = (member.hangs.clone(), Vec::new());
+    let incoming = TcpListenerStream::new(listener).filter_map(move |connection| {
+        let serve = !hangs.load(Ordering::SeqCst);
+        let connection = if serve {
+            Some(connection)
+        } else {
+            held.push(connection);
+            None
+        };
+        std::future::ready(connection)
+    });
+    let server = server
         .add_service(MaintenanceServer::new(member.clone()))
         .add_service(KvServer::new(member.clone()))
         .add_service(ClusterServer::new(member.clone()))
-        .serve_with_incoming(TcpListenerStream::new(listener));
+        .serve_with_incoming(incoming);
     tokio::spawn(server);
     member
 }
 
 impl FakeMember {
+    /// Accepts connections from now on, and answers none.
+    pub fn hang(&self) {
+        self.hangs.store(true, Ordering::SeqCst);
+    }
+
     /// How often it was asked for its status.
     pub fn statuses(&self) -> usize {
         self.statuses.load(Ordering::SeqCst)

@@ -61,6 +61,8 @@ fn is_rejection(error: &io::Error) -> bool {
             | AlertDescription::CertificateUnknown
             | AlertDescription::UnknownCA
             | AlertDescription::AccessDenied
+            // A signature that does not fit, as by another authority of the same subject. Sent in a handshake only.
+            | AlertDescription::DecryptError
     )
 }
 
