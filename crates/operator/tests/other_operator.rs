@@ -16,19 +16,18 @@ const SECRETS: [&str; 3] = ["demo-server-tls", "demo-peer-tls", "demo-client-tls
 async fn what_another_operator_made_for_this_etcdcluster_is_named_and_left_alone() -> Result<()> {
     let world = World::new().await?;
     let cluster = world.create_cluster(three_members()).await?;
-    let controlled = |name: &str, kind: &str, uid: &str| {
+    let uid = cluster.metadata.uid.unwrap_or_default();
+    let by_cluster = |name: &str| {
         json!({ "name": name, "labels": { "app": "demo", "controller": "demo" }, "ownerReferences": [{
-            "apiVersion": "example.io/v1", "kind": kind, "name": "demo", "uid": uid, "controller": true,
+            "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster", "name": "demo", "uid": uid, "controller": true,
         }] })
     };
-    let uid = cluster.metadata.uid.unwrap_or_default();
-    let by_cluster = |name: &str| controlled(name, "EtcdCluster", &uid);
     let services = world.api::<Service>();
     let spec = json!({ "clusterIP": "None", "selector": { "app": "demo" } });
     let mut theirs = vec![create(&services, json!({ "metadata": by_cluster("demo"), "spec": spec })).await?];
     let pods = world.api::<Pod>();
     let spec = json!({ "containers": [{ "name": "etcd", "image": "etcd" }] });
-    let pod = json!({ "metadata": controlled("demo-0", "StatefulSet", "s-1"), "spec": spec });
+    let pod = json!({ "metadata": { "name": "demo-0", "labels": { "app": "demo" } }, "spec": spec });
     create(&pods, pod).await?;
     let secrets = world.api::<Secret>();
     for name in SECRETS {
@@ -40,7 +39,7 @@ async fn what_another_operator_made_for_this_etcdcluster_is_named_and_left_alone
         let found = world.condition("Progressing", "False").await?;
         let is_named = found.as_ref().is_some_and(|(reason, message)| {
             let secrets = SECRETS.map(|name| format!("Secret default/{name} ("));
-            let others = ["Service default/demo (", "Pod default/demo-0 (StatefulSet demo controls it)"];
+            let others = ["Service default/demo (", "Pod default/demo-0"];
             let mut names = secrets.iter().map(String::as_str).chain(others);
             reason == "ForeignObjects"
                 && message.contains("made it for this EtcdCluster")
