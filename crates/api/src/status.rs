@@ -148,6 +148,10 @@ pub struct EtcdClusterStatus {
     #[schemars(with = "TargetStatus")]
     pub target: Option<TargetStatus>,
 
+    /// The last spec that was accepted, as JSON. While a newer one is refused, the cluster is kept as this one says. Recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accepted_spec: Option<String>,
+
     /// The number that the next new member gets in its name; a number is never used twice. Recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_ordinal: Option<u32>,

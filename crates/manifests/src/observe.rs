@@ -90,12 +90,14 @@ pub fn names_to_bootstrap(cluster: &EtcdCluster) -> Vec<(Kind, String)> {
 }
 
 /// The Snapshot of the objects, and what is wrong with the spec.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Observation {
     /// The Snapshot, without etcd's part and without what the API server refused.
     pub snapshot: Snapshot,
     /// Why the spec cannot be carried out, if so. The committed target is then used.
     pub refused: Option<Invalid>,
+    /// The EtcdCluster with the last spec that was accepted, if the present one is refused. All that follows reads this one.
+    pub accepted: Option<EtcdCluster>,
 }
 
 /// The Snapshot of the observed objects. An error only if the spec cannot be carried out and no target was committed.
@@ -130,6 +132,10 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         record.members.values().filter_map(|member| member.volume.clone()).collect();
     let volumes = read_volumes(volumes, &at, &recorded);
     let (desired, refused) = desired(cluster, &record, defaults, existing(&member_pods, &volumes))?;
+    // R26: from here on nothing reads a spec that was refused.
+    let accepted = refused.as_ref().map(|_| target::accepted(cluster).into_owned());
+    let cluster = accepted.as_ref().unwrap_or(cluster);
+    let seen = &ClusterObjects { cluster, ..seen.clone() };
     let (adopt, unreadable) = cluster_named_by(meta, keys::ADOPT);
     let (adopt_copies, unreadable_copies) = adopt_copies(meta);
     let copies_given = meta.annotations.as_ref().and_then(|annotations| annotations.get(keys::ADOPT_COPIES));
@@ -217,6 +223,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
     };
     Ok(Observation {
         snapshot,
+        accepted: accepted.clone(),
         refused: refused
             .or(unreadable)
             .or(unreadable_copies)
@@ -259,7 +266,8 @@ fn desired(
         Ok(desired) => return Ok((desired, None)),
         Err(invalid) => invalid,
     };
-    match &record.target {
+    let has_accepted = cluster.status.as_ref().is_some_and(|status| status.accepted_spec.is_some());
+    match record.target.as_ref().filter(|_| has_accepted) {
         Some(committed) => {
             let other = target::always_safe(cluster);
             Ok((committed.clone().with_what_is_always_safe(&other), Some(invalid)))

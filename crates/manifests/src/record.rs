@@ -106,7 +106,7 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
 /// CustomResourceDefinition that is older than the operator drops what it does not know, and the API server reports no error.
 pub fn not_stored(written: &EtcdClusterStatus, stored: &EtcdClusterStatus) -> Vec<String> {
     let mut fields = Vec::new();
-    if from_status(written) != from_status(stored) {
+    if from_status(written) != from_status(stored) || written.accepted_spec != stored.accepted_spec {
         let json = |status: &EtcdClusterStatus| serde_json::to_value(status).unwrap_or_default();
         differences("status", &json(written), &json(stored), &mut fields);
     }

@@ -22,7 +22,7 @@ use quorate_api::{ConditionType, EtcdCluster, Explanation, Reason};
 use quorate_model::snapshot::Presence;
 use quorate_model::{Instant, Plan, Record, Snapshot, Version, Waiting};
 
-use crate::target::Invalid;
+use crate::target::{self, Invalid};
 use crate::{connection, labels, record};
 use conditions::{Finding, set};
 use picture::Picture;
@@ -61,6 +61,8 @@ pub fn status(situation: &Situation<'_>) -> EtcdClusterStatus {
     // What a newer operator recorded stays as it is, also what this one cannot read.
     if snapshot.newer_status.is_none() {
         record::into_status(&plan.record, &mut status);
+        // Without a target none was ever accepted.
+        status.accepted_spec = plan.record.target.as_ref().map(|_| target::to_accept(cluster));
         status.format_version = Some(status.format_to_write());
         status.members.iter_mut().for_each(|member| members::fill(member, &picture));
     }

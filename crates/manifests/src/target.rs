@@ -1,5 +1,6 @@
 //! From the spec to the Target: texts are parsed, defaults are filled in, and what cannot be carried out is refused.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -272,6 +273,31 @@ fn grace_is_enough(spec: &cluster::PodSpec, flags: &[String]) -> Result<(), Inva
         )),
         Some(_) | None => Ok(()),
     }
+}
+
+/// R26: the EtcdCluster with the last spec that was accepted, if a newer one was refused since or was not judged yet. Everything outside
+/// this file reads this, so that nothing is derived from a refused spec. Of the newer one it has what is always safe: the size, the
+/// storage class of new volumes, the retention, and whether the cluster is paused.
+pub fn accepted(cluster: &EtcdCluster) -> Cow<'_, EtcdCluster> {
+    let recorded = cluster.status.as_ref().and_then(|status| status.accepted_spec.as_ref());
+    let Some(recorded) = recorded.filter(|recorded| **recorded != to_accept(cluster)) else {
+        return Cow::Borrowed(cluster);
+    };
+    // What does not parse was written by another release, which the format of the status tells.
+    let Ok(mut spec) = serde_json::from_str::<cluster::EtcdClusterSpec>(recorded) else {
+        return Cow::Borrowed(cluster);
+    };
+    let newer = &cluster.spec;
+    spec.size = newer.size;
+    spec.paused = newer.paused;
+    spec.storage_spec.storage_class_name.clone_from(&newer.storage_spec.storage_class_name);
+    spec.storage_spec.retention = newer.storage_spec.retention;
+    Cow::Owned(EtcdCluster { spec, metadata: cluster.metadata.clone(), status: cluster.status.clone() })
+}
+
+/// The spec as it is recorded once it is accepted.
+pub(crate) fn to_accept(cluster: &EtcdCluster) -> String {
+    serde_json::to_string(&cluster.spec).expect("a spec is plain data")
 }
 
 /// What is used of a spec that cannot be carried out: the size and the retention policy. Nothing more is needed to delete

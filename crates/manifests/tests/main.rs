@@ -22,6 +22,7 @@ mod placement;
 mod quarantine;
 mod ready;
 mod record;
+mod refused;
 mod request;
 mod restore;
 mod restored;

@@ -182,7 +182,7 @@ impl World {
             plan = quorate_planner::plan(&observation.snapshot, self.now);
         }
         let status = status(&Situation {
-            cluster: &cluster,
+            cluster: observation.accepted.as_ref().unwrap_or(&cluster),
             snapshot: &observation.snapshot,
             refused: observation.refused.as_ref(),
             plan: &plan,
@@ -195,7 +195,7 @@ impl World {
 
     /// The status for the same observation and plan, once their own status is written.
     pub fn status_again(&self, pass: &Pass) -> EtcdClusterStatus {
-        let mut cluster = self.cluster();
+        let mut cluster = pass.observation.accepted.clone().unwrap_or_else(|| self.cluster());
         cluster.status = Some(pass.status.clone());
         status(&Situation {
             cluster: &cluster,
@@ -220,7 +220,7 @@ impl World {
             self.carry_out(&write);
         }
         for effect in &plan.effects {
-            self.effect(effect, &observation.snapshot, &plan);
+            self.effect(effect, &observation, &plan);
         }
         self.run_pods();
         self.now = self.now + Span::seconds(1);
@@ -237,8 +237,11 @@ impl World {
         (found.status, found.reason, found.message)
     }
 
-    fn effect(&mut self, effect: &Effect, observed: &Snapshot, plan: &Plan) {
-        let cluster = self.cluster();
+    fn effect(&mut self, effect: &Effect, observed: &Observation, plan: &Plan) {
+        let mut cluster = self.cluster();
+        if let Some(accepted) = &observed.accepted {
+            cluster.spec = accepted.spec.clone();
+        }
         let (pods, services) = (self.pods(), self.all(Kind::Service));
         let (budgets, secrets) = (self.all(Kind::Budget), self.all(Kind::Secret));
         let (volumes, policies) = (self.all(Kind::Volume), self.all(Kind::NetworkPolicy));
@@ -256,7 +259,7 @@ impl World {
         let context = Context {
             cluster: &cluster,
             seen: &seen,
-            snapshot: observed,
+            snapshot: &observed.snapshot,
             record: &plan.record,
             defaults: &self.defaults,
             now: self.now,
@@ -436,7 +439,7 @@ pub fn running(ip: &str) -> Value {
     })
 }
 
-fn merge(into: &mut Value, patch: &Value) {
+pub fn merge(into: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *into = patch.clone();
         return;

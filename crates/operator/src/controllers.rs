@@ -17,12 +17,15 @@ mod schedule;
 mod tls;
 mod user;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use kube::core::DeserializeGuard;
 use prometheus_client::registry::Registry;
 use quorate_etcd::Transport;
-use quorate_manifests::Defaults;
+use quorate_manifests::{Defaults, target};
 use quorate_planner::fleet::Limit;
+use quorate_reconcile::ReadCluster;
 
 use crate::runtime::controller::Controller as _;
 use crate::runtime::fleet::Fleets;
@@ -46,6 +49,14 @@ pub(crate) struct Config {
     pub(crate) max_rolling: Limit,
     /// How many backups may run at a time over all clusters; any number if it is 0.
     pub(crate) max_backups: usize,
+}
+
+/// R26: the EtcdCluster with the last spec that was accepted, as the controllers of other kinds read it.
+fn accepted(cluster: Arc<ReadCluster>) -> Arc<ReadCluster> {
+    match cluster.0.as_ref().map(target::accepted) {
+        Ok(Cow::Owned(accepted)) => Arc::new(DeserializeGuard(Ok(accepted))),
+        Ok(Cow::Borrowed(_)) | Err(_) => cluster,
+    }
 }
 
 /// Adds every controller of the product.

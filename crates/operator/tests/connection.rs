@@ -68,7 +68,7 @@ async fn one_whose_label_somebody_took_off_is_not_taken_for_a_foreign_one() -> R
     let _operator = world.operator();
     world.create_cluster(plain(1)).await?;
     settled(&world, 1).await?;
-    let patch = Patch::Merge(json!({ "metadata": { "labels": null } }));
+    let patch = Patch::Merge(json!({ "metadata": { "labels": { "operator.etcd.io/cluster": null } } }));
     let before = world.api::<Secret>().patch(NAME, &PatchParams::default(), &patch).await?;
     until("it has its label again", async || {
         let seen = world.api::<Secret>().get(NAME).await?;

@@ -250,3 +250,34 @@ async fn a_certificate_that_a_policy_changes_is_told_and_put_right_with_growing_
     .await?;
     operator.stop().await
 }
+
+/// R26. A tenant may write EtcdClusters and nothing of cert-manager. The operator allows no ClusterIssuer.
+#[tokio::test(start_paused = true)]
+async fn a_running_cluster_whose_edit_names_a_cluster_issuer_that_is_not_allowed_asks_for_no_certificate()
+-> Result<()> {
+    let world = World::new().await?;
+    install(&world).await?;
+    let operator = world.operator();
+    let mut spec = plain(1);
+    spec["tls"] = json!({ "provider": "auto" });
+    world.create_cluster(spec).await?;
+    until("a target is committed", async || {
+        let status = world.status().await?;
+        Ok(if status.target.is_some() { Ok(()) } else { Err(format!("{status:?}")) })
+    })
+    .await?;
+    let edit = json!({ "spec": { "tls": { "provider": "cert-manager", "providerCfg": { "certManagerCfg": {
+        "issuerKind": "ClusterIssuer", "issuerName": "company", "altNames": { "dnsNames": ["vault.company.example"] },
+    } } } } });
+    world.api::<EtcdCluster>().patch("demo", &PatchParams::default(), &Patch::Merge(edit)).await?;
+    until("the edit is refused", async || {
+        let found = world.condition("Stalled", "True").await?;
+        let is_refused = found.as_ref().is_some_and(|(reason, _)| reason == "SpecInvalid");
+        Ok(if is_refused { Ok(()) } else { Err(format!("{found:?}")) })
+    })
+    .await?;
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let asked = certificates(&world).list(&ListParams::default()).await?.items;
+    ensure!(asked.is_empty(), "{asked:?}");
+    operator.stop().await
+}

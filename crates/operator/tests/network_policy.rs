@@ -132,7 +132,9 @@ async fn one_whose_label_and_rules_somebody_took_off_is_put_right() -> Result<()
     let _operator = world.operator();
     world.create_cluster(with(json!({ "enabled": true }))).await?;
     settled(&world, 1).await?;
-    let patch = Patch::Merge(json!({ "metadata": { "labels": null }, "spec": { "ingress": [] } }));
+    let patch = Patch::Merge(
+        json!({ "metadata": { "labels": { "operator.etcd.io/cluster": null } }, "spec": { "ingress": [] } }),
+    );
     let before = world.api::<NetworkPolicy>().patch("demo", &PatchParams::default(), &patch).await?;
     has_rules(&world, Some(4)).await?;
     let after = world.api::<NetworkPolicy>().get("demo").await?;

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use kube_core::DeserializeGuard;
+use quorate_api::EtcdCluster;
 use quorate_manifests::record::not_stored;
 use quorate_manifests::request::{default_priority_class, write_record, write_status};
 use quorate_manifests::trouble::{self, with_trouble};
@@ -367,7 +369,7 @@ impl Acting {
         match ended {
             WriteEnd::Done(Some(Object::Cluster(cluster))) => match &cluster.0 {
                 Ok(_) => {
-                    self.cluster = cluster;
+                    self.cluster = with_judged_spec(&self.basis, cluster);
                     Ok(())
                 }
                 Err(invalid) => Err(WriteError::Unknown(invalid.error.clone())),
@@ -461,7 +463,7 @@ impl Acting {
             Ok(Some(Object::Cluster(cluster))) => {
                 // Later effects of this plan must not be rejected because of earlier ones.
                 if cluster.0.is_ok() {
-                    self.cluster = cluster;
+                    self.cluster = with_judged_spec(&self.basis, cluster);
                 }
                 Ok(())
             }
@@ -681,6 +683,18 @@ impl Running {
                 }
             }
         }
+    }
+}
+
+/// R26: the EtcdCluster as the API server stored it last, with the spec that the plan was made on. A newer one was not judged yet, or was refused.
+fn with_judged_spec(basis: &Basis, stored: Arc<ReadCluster>) -> Arc<ReadCluster> {
+    let Basis::Plan(planned) = basis else { return stored };
+    match (parsed(&planned.cluster), parsed(&stored)) {
+        (Some(judged), Some(newer)) if judged.spec != newer.spec => {
+            let judged = EtcdCluster { spec: judged.spec.clone(), ..newer.clone() };
+            Arc::new(DeserializeGuard(Ok(judged)))
+        }
+        _ => stored,
     }
 }
 

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
+use kube_core::DeserializeGuard;
 use quorate_api::EtcdRestore;
 use quorate_api::backup::EtcdBackup;
 use quorate_manifests::certificate::rotation::{Shown, read_handshake};
@@ -413,7 +414,8 @@ impl Observing {
             }
         };
         match made {
-            Ok(Observation { mut snapshot, refused }) => {
+            Ok(Observation { mut snapshot, refused, accepted }) => {
+                let cluster = accepted.map_or(cluster, |accepted| Arc::new(DeserializeGuard(Ok(accepted))));
                 snapshot.clock_differs = memory.clock_differs;
                 snapshot.not_stored = memory.not_stored(now);
                 snapshot.image_volume_refused.clone_from(&memory.image_volume_refused);

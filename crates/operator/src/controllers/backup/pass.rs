@@ -19,6 +19,7 @@ use quorate_reconcile::{ReadCluster, Retry, WriteError};
 use serde_json::json;
 
 use super::BackupController;
+use crate::controllers::accepted;
 use crate::controllers::refusal::{Words, outcomes};
 use crate::runtime::controller::{Pass, Worker};
 use crate::runtime::events::{Notice, Reported};
@@ -148,7 +149,8 @@ impl BackupWorker {
         let waits_for = waits_for.as_deref();
         let used_by = backup.metadata.deletion_timestamp.as_ref().and_then(|_| self.used_by(backup));
         let concerns_any = backup.spec.source.endpoints.is_some() || backup.spec.destination.pvc.is_some();
-        let all: Vec<_> = if concerns_any { clusters.all() } else { Vec::new() };
+        let all: Vec<_> =
+            if concerns_any { clusters.all().into_iter().map(accepted).collect() } else { Vec::new() };
         let all = || all.iter().filter_map(|cluster| cluster.0.as_ref().ok());
         let users = users.in_namespace(&self.root.namespace);
         let users = users.iter().filter_map(|user| user.0.as_ref().ok());
@@ -279,7 +281,7 @@ impl BackupWorker {
     fn cluster(&self, backup: &EtcdBackup) -> Option<Arc<ReadCluster>> {
         let name = backup.spec.source.cluster.as_ref()?;
         let at = NamespacedName::new(&self.root.namespace, name);
-        self.controller.clusters.get(&at).objects.remove(name)
+        self.controller.clusters.get(&at).objects.remove(name).map(accepted)
     }
 
     /// A Job is created or deleted only for the object as it is, and not for what an outdated cache has of it.

@@ -13,6 +13,7 @@ use quorate_orders::restore::{self, Decision, NextAct, Seen, decide, has_ended};
 use quorate_reconcile::{Retry, WriteError};
 
 use super::RestoreController;
+use crate::controllers::accepted;
 use crate::controllers::refusal::{Words, outcomes};
 use crate::runtime::controller::{Pass, Worker};
 use crate::runtime::events::{Notice, Reported};
@@ -69,7 +70,7 @@ impl RestoreWorker {
         let now = self.controller.runtime.clock.now();
         let clock_differs = self.controller.runtime.api_clock.difference().is_some();
         let at = NamespacedName::new(&self.root.namespace, &restore.spec.cluster_name);
-        let cluster = self.controller.clusters.get(&at).objects.remove(&at.name);
+        let cluster = self.controller.clusters.get(&at).objects.remove(&at.name).map(accepted);
         let cluster = cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok());
         let named = restore.spec.snapshot.backup_ref.as_ref().map(|backup| backup.name.clone());
         let backup = named.and_then(|name| {

@@ -15,6 +15,7 @@ use quorate_reconcile::{ReadCluster, Retry, WriteError};
 use serde_json::json;
 
 use super::ScheduleController;
+use crate::controllers::accepted;
 use crate::controllers::refusal::{Words, outcomes};
 use crate::runtime::controller::{Pass, Worker};
 use crate::runtime::events::{Notice, Reported};
@@ -321,7 +322,7 @@ impl ScheduleWorker {
     fn cluster(&self, schedule: &EtcdBackupSchedule) -> Option<Arc<ReadCluster>> {
         let name = schedule.spec.backup_template.spec.source.cluster.as_ref()?;
         let at = NamespacedName::new(&self.root.namespace, name);
-        self.controller.clusters.get(&at).objects.remove(name)
+        self.controller.clusters.get(&at).objects.remove(name).map(accepted)
     }
 
     fn tell(&mut self, schedule: &EtcdBackupSchedule, warning: bool, what: Explanation, at: Instant) {

@@ -16,7 +16,7 @@ use quorate_reconcile::{Retry, WriteError};
 use serde_json::json;
 
 use super::{UserController, etcd};
-use crate::controllers::tls;
+use crate::controllers::{accepted, tls};
 use crate::runtime::controller::{Pass, Worker};
 use crate::runtime::events::{Notice, Reported};
 use crate::runtime::pace::Outcome;
@@ -88,7 +88,7 @@ impl UserWorker {
 
     async fn work(&mut self, user: &EtcdUser) -> Outcome {
         let at = NamespacedName::new(&self.root.namespace, &user.spec.cluster);
-        let cluster = self.controller.clusters.get(&at).objects.remove(&at.name);
+        let cluster = self.controller.clusters.get(&at).objects.remove(&at.name).map(accepted);
         if cluster.as_ref().is_some_and(|cluster| cluster.0.is_err()) {
             // It is there, and a newer operator wrote it: nothing is known of it, least of all that it is gone.
             return Outcome::Degraded;
