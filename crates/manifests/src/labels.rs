@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use quorate_api::{EtcdCluster, keys};
+use quorate_model::mutants::{Rule, is_broken};
 use quorate_model::{ClusterRef, ClusterUid, MemberName};
 
 /// The labels of an object of a cluster.
@@ -111,7 +112,7 @@ fn is_controlled_by(meta: &ObjectMeta, uid: &ClusterUid) -> bool {
 fn is_ours(meta: &ObjectMeta) -> bool {
     let Some(labels) = meta.labels.as_ref() else { return false };
     let is_managed = labels.get(keys::MANAGED_BY).is_some_and(|by| by == keys::MANAGED_BY_VALUE);
-    is_managed || labels.contains_key(keys::CLUSTER)
+    is_managed || labels.contains_key(keys::CLUSTER) || is_broken(Rule::R25)
 }
 
 /// What made an object that this operator did not make, for messages: its controller, or the program that wrote it first.

@@ -26,6 +26,7 @@ mod hashes;
 pub mod kubelet;
 mod objects;
 mod operator;
+pub(crate) mod other_operator;
 mod person;
 mod recover;
 pub mod restore;

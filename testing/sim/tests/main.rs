@@ -25,6 +25,7 @@ mod in_place;
 mod issued;
 mod leadership;
 mod mutants;
+mod other_operator;
 mod random;
 mod recover;
 mod refused;

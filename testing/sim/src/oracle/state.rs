@@ -15,6 +15,7 @@ use crate::etcd::{Dir, Group, State};
 use crate::world::World;
 use crate::world::certificates::authorities;
 use crate::world::clocks::Ahead;
+use crate::world::other_operator::is_of_other_operator;
 use crate::world::wire::Call;
 
 /// How long the data of a member are kept that the operator did not choose to remove: the default of the spec.
@@ -120,7 +121,7 @@ impl World {
                 items(there, "/metadata/ownerReferences").iter().any(|owner| is_own(text(owner, "/uid")))
             }
         };
-        if !is_owned {
+        if !is_owned || is_of_other_operator(there) {
             let how = format!("{} is not owned by this EtcdCluster and is changed", write.object());
             self.oracle.add_violation(Property::OnlyOwnedObjectsChange, how);
         }

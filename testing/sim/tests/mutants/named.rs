@@ -97,11 +97,20 @@ pub fn all() -> Vec<Named> {
             ]),
         ),
         in_turn(),
+        // Another operator has made the peer Service of this EtcdCluster, and it is led to Pods of ours.
+        of_other_operator(),
         // A member that serves is removed at once.
         named("StillServes", Property::ClientsAreServed, [3, 2], json!([])),
         // A promoted member is never heard, and the scale-in that would remove it does not begin.
         named("L3", Property::GoalIsReached, [3, 4], json!([["after:G6", for_good("cut", "demo-3")]])),
     ]
+}
+
+fn of_other_operator() -> Named {
+    let strikes = json!([[0, { "fault": "other-operator" }]]);
+    let mut named = named("R25", Property::OnlyOwnedObjectsChange, [3, 3], strikes);
+    named.history.before = Vec::new();
+    named
 }
 
 /// All members make their hashes at the same time, and none serves.

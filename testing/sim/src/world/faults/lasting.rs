@@ -193,6 +193,9 @@ impl World {
         if self.remove_second_budget() {
             return Some("somebody deletes their budget".to_owned());
         }
+        if self.remove_objects_of_other_operator() {
+            return Some("the objects of the other operator are gone".to_owned());
+        }
         if let Some(line) = self.stop_a_lingering_pod() {
             return Some(line);
         }

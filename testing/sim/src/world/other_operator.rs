@@ -1,0 +1,62 @@
+//! Another operator of the same group and kind, whose objects have the names of ours and the same EtcdCluster as their controller. The released
+//! operator of etcd-io is one.
+
+use quorate_api::keys;
+use quorate_apistore::fields::{annotation, uid};
+use quorate_apistore::store::DeleteOptions;
+use quorate_manifests::Kind;
+use serde_json::{Value, json};
+
+use super::World;
+use super::objects::{key, resource};
+
+/// What only the World reads: the object is not ours, whatever its owner reference says.
+const MADE_BY: &str = "example.org/made-by";
+
+/// Whether another operator made an object.
+pub(crate) fn is_of_other_operator(object: &Value) -> bool {
+    annotation(object, MADE_BY).is_some()
+}
+
+impl World {
+    /// The other operator has made its objects. Only before the cluster of ours begins: later the names are taken.
+    pub(super) fn add_objects_of_other_operator(&self) -> bool {
+        let Some(cluster) = self.object(Kind::Cluster, &self.at.name) else { return false };
+        let owner = json!([{
+            "apiVersion": format!("{}/{}", keys::GROUP, keys::VERSION), "kind": "EtcdCluster",
+            "name": self.at.name, "uid": uid(&cluster), "controller": true,
+        }]);
+        let has_begun =
+            cluster.pointer("/status/bootstrap").is_some() || cluster.pointer("/status/clusterID").is_some();
+        let make = |kind: Kind, name: &str, content: Value| {
+            let mut object = content;
+            object["metadata"] = json!({
+                "name": name, "namespace": self.at.namespace, "labels": { "app": self.at.name },
+                "annotations": { MADE_BY: "another operator" }, "ownerReferences": owner,
+            });
+            self.store.create(&resource(kind), &self.at.namespace, object, false).is_ok()
+        };
+        let selector = json!({ "clusterIP": "None", "selector": { "app": self.at.name } });
+        !has_begun
+            && make(Kind::Service, &self.at.name, json!({ "spec": selector }))
+            && make(
+                Kind::Secret,
+                &format!("{}-server-tls", self.at.name),
+                json!({ "data": { "tls.crt": "eA==" } }),
+            )
+    }
+
+    /// Its user has moved away from it. `false` if nothing of it is left.
+    pub(super) fn remove_objects_of_other_operator(&self) -> bool {
+        let mut removed = false;
+        for kind in [Kind::Service, Kind::Secret] {
+            for object in self.names(kind) {
+                let is_theirs =
+                    self.object(kind, &object).is_some_and(|object| is_of_other_operator(&object));
+                let options = DeleteOptions::default();
+                removed |= is_theirs && self.store.delete(&key(kind, &self.at, &object), &options).is_ok();
+            }
+        }
+        removed
+    }
+}
