@@ -2,6 +2,7 @@
 //!
 //! - [`read`](mod@read): from Secrets to what decisions need; [`order`]: what is generated, and the write of its Secret
 //! - [`given`]: an authority that somebody else made, and [`private_key`] its key
+//! - [`verify`]: whether what somebody else issued is accepted by those who verify it
 //! - [`rotation`]: while an authority takes the place of another one
 
 pub mod given;
@@ -9,6 +10,7 @@ pub mod order;
 pub mod private_key;
 pub mod read;
 pub mod rotation;
+pub mod verify;
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -21,6 +23,7 @@ use quorate_model::{Ca, ClusterRef, ClusterUid, Leaf};
 use crate::{labels, service};
 pub use order::{Generate, KeyAlgorithm, KeyPair, LeafContent, Order};
 pub use read::read;
+pub use verify::Verifier;
 
 /// Key of a Secret: the certificate.
 pub const CERT: &str = "tls.crt";

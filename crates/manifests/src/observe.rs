@@ -23,7 +23,7 @@ use quorate_api::{EtcdCluster, EtcdClusterStatus, EtcdRestore, duration, keys};
 use quorate_model::auth::AuthPolicy;
 use quorate_model::quorum_recovery::RecoverFrom;
 use quorate_model::snapshot::{
-    DefaultsTurn, Etcd, LastNodes, Pod as MemberPod, Presence, ReplacementPolicy, Volume,
+    Certificates, DefaultsTurn, Etcd, LastNodes, Pod as MemberPod, Presence, ReplacementPolicy, Volume,
 };
 use quorate_model::{
     ClusterId, ClusterRef, ClusterUid, ManagedObject, MemberId, MemberName, Ordinal, Record, Snapshot, Span,
@@ -31,7 +31,7 @@ use quorate_model::{
 };
 use serde_json::Value;
 
-use crate::certificate::Certificate;
+use crate::certificate::{Certificate, given};
 use crate::kind::Kind;
 use crate::labels::{self, is_labelled, is_owned_by};
 use crate::target::{self, AgentDelivery, Defaults, Existing, ExistingData, Invalid};
@@ -203,7 +203,10 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         budget_policy: budget::policy(cluster),
         network_policy: network_policy::read(cluster, network_policies, &at, &uid, defaults),
         budget: own_budget.map(|seen| budget::read(seen, cluster, &at)),
-        certificates: tls.then(|| certificate::read(secrets, &at, &uid, &cluster.spec.tls, auth)),
+        certificates: tls.then(|| Certificates {
+            given: given::read(secrets, &at, &cluster.spec.tls, defaults.verifier),
+            ..certificate::read(secrets, &at, &uid, &cluster.spec.tls, auth)
+        }),
         etcd: Etcd::default(),
         replacement_policy: replacement_policy(cluster),
         sites: BTreeMap::new(),

@@ -430,6 +430,7 @@ fn generation(context: &Context<'_>, ca: Ca) -> u32 {
 fn authority_request(context: &Context<'_>, made: Order, given: Option<&Fingerprint>) -> Request {
     let Some(given) = given else { return Request::Certificate(Box::new(made)) };
     let tls = &context.cluster.spec.tls;
+    let given = (given, context.defaults.verifier);
     let pair = given::copy(&context.seen.secrets, &context.snapshot.cluster, tls, given);
     written(&made, pair.as_ref())
 }
@@ -437,7 +438,7 @@ fn authority_request(context: &Context<'_>, made: Order, given: Option<&Fingerpr
 /// A leaf that this authority signs; or a copy of what it has signed somewhere else. Where its key is lost nothing can be signed, which the driver then
 /// reports.
 fn leaf_order(context: &Context<'_>, leaf: Leaf, by: &Fingerprint, renewed: Option<Renewed<'_>>) -> Request {
-    let Context { cluster, seen, snapshot, record, now, .. } = context;
+    let Context { cluster, seen, snapshot, record, now, defaults } = context;
     let at = &snapshot.cluster;
     let pair = rotation::pair(&seen.secrets, (at, &snapshot.uid), by);
     let pair = pair.unwrap_or_else(|| KeyPair { cert: String::new(), key: String::new() });
@@ -450,7 +451,7 @@ fn leaf_order(context: &Context<'_>, leaf: Leaf, by: &Fingerprint, renewed: Opti
     if !is_keyless {
         return Request::Certificate(Box::new(made));
     }
-    let copy = given::issued::copy_leaf(&seen.secrets, at, &cluster.spec.tls, (leaf, by));
+    let copy = given::issued::copy_leaf(&seen.secrets, at, &cluster.spec.tls, (leaf, by), defaults.verifier);
     written(&made, copy.as_ref())
 }
 

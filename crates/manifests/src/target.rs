@@ -10,7 +10,7 @@ use quorate_api::quantity::bytes;
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{Target, Version};
 
-use crate::certificate::{PEER_NAME, ROOT_USER};
+use crate::certificate::{PEER_NAME, ROOT_USER, Verifier};
 use crate::flags;
 use crate::images::AllowedImages;
 use crate::metadata;
@@ -47,6 +47,8 @@ pub struct Defaults {
     pub priority_class: Option<String>,
     /// The operator's own Pods, which a NetworkPolicy lets in; `None`: it runs elsewhere, or in the network of a node.
     pub operator_pods: Option<OperatorPods>,
+    /// Who verifies the certificates of others.
+    pub verifier: Verifier,
 }
 
 /// Where the operator's own Pods are.
@@ -124,6 +126,7 @@ impl Default for Defaults {
             ip_family: IpFamily::default(),
             priority_class: Some(DEFAULT_PRIORITY_CLASS.to_owned()),
             operator_pods: None,
+            verifier: Verifier::default(),
         }
     }
 }

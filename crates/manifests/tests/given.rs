@@ -92,7 +92,7 @@ fn what_would_not_be_accepted_or_cannot_sign_is_refused_with_the_reason() {
         (&*good, "", "it has no tls.key"),
         (&*good, "-----BEGIN PRIVATE KEY-----\nMII\n-----END PRIVATE KEY-----\n", "tls.key"),
         ("", &*good, "it has no tls.crt"),
-        ("rubbish", &*good, "no certificate that can be read"),
+        ("rubbish", &*good, "tls.crt has no certificate"),
     ] {
         let why = why(cert, key).unwrap_or_else(|| panic!("{says}"));
         assert!(why.contains(says), "{why}");

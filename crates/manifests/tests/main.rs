@@ -31,4 +31,5 @@ mod status;
 mod target;
 mod trust;
 mod user;
+mod verified;
 mod world;

@@ -32,7 +32,7 @@ macro_rules! rules {
     };
 }
 
-// R4, R8, R23, R24, R25, the parts of R15, L3 and P are shown to be needed by the simulation; R13, R14 and R18 by tests of the operator.
+// R4, R8, R23, R24, R25, the parts of R15, L3, P and what is verified are shown to be needed by the simulation; R13, R14 and R18 by tests of the operator.
 rules! {
     R4 = "R4",
     R8 = "R8",
@@ -59,6 +59,7 @@ rules! {
     PSecondComparison = "P second comparison",
     PAgrees = "P agrees",
     PInTurn = "P in turn",
+    Verified = "verified",
 }
 
 /// Whether this rule is turned off now. Never in what is released.

@@ -9,6 +9,7 @@ use futures::future::join_all;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use prometheus_client::registry::Registry;
 use quorate_etcd::Transport;
+use quorate_manifests::certificate::Verifier;
 use quorate_manifests::{AgentDelivery, AllowedImages, Defaults, OperatorPods};
 use quorate_planner::fleet::Limit;
 use tokio::net::TcpListener;
@@ -275,6 +276,7 @@ impl From<OperatorArgs> for Options {
                 ip_family: args.ip_family.resolve(std::env::var("KUBERNETES_SERVICE_HOST").ok().as_deref()),
                 priority_class: Some(args.default_priority_class).filter(|class| !class.is_empty()),
                 operator_pods: None,
+                verifier: Verifier::default(),
             },
             metrics: address(args.metrics_bind_address),
             metrics_auth: args.metrics_auth,

@@ -1,5 +1,5 @@
-//! Certificates for tests that need no handshake: real ones in form, with keys that are numbers and signatures that are
-//! empty. The same number gives the same certificate, so that a history can be replayed.
+//! Certificates for tests that need no handshake: real ones in form, with keys that are numbers, and as signature the number of the
+//! key that signs. The same number gives the same certificate, so that a history can be replayed.
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, Error, ExtendedKeyUsagePurpose, IsCa,
@@ -132,7 +132,32 @@ fn params(common_name: &str, names: &[String], validity: Option<Validity>) -> Ce
     params
 }
 
-/// A key that is a number. It signs nothing.
+/// From this number on a key is of a kind that etcd verifies, and the operator and its agents do not.
+pub const UNKNOWN_TO_OPERATORS: u64 = 1 << 32;
+
+/// As the operator and its agents verify: whether they accept what this authority (DER) signs, and that it signed this leaf (DER).
+pub fn verify(signer: &[u8], leaf: Option<&[u8]>) -> Result<(), String> {
+    let key = number_in(signer).ok_or("its key is no number")?;
+    if key >= &UNKNOWN_TO_OPERATORS.to_be_bytes()[..] {
+        return Err("its key is of a kind that is not known here".to_owned());
+    }
+    match leaf {
+        Some(leaf) if !leaf.ends_with(key) => Err("another key signed it".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the key of this certificate (DER) is a number.
+pub fn has_number(cert: &[u8]) -> bool {
+    number_in(cert).is_some()
+}
+
+fn number_in(cert: &[u8]) -> Option<&[u8]> {
+    let at = cert.windows(57).position(|part| part == [4; 57])?;
+    cert.get(at + 57..at + 65)
+}
+
+/// A key that is a number, which is what it signs with.
 struct NumberedKey([u8; 65]);
 
 impl NumberedKey {
@@ -155,7 +180,7 @@ impl PublicKeyData for NumberedKey {
 
 impl SigningKey for NumberedKey {
     fn sign(&self, _: &[u8]) -> Result<Vec<u8>, Error> {
-        Ok(vec![0; 8])
+        Ok(self.0[57..].to_vec())
     }
 }
 
@@ -175,5 +200,16 @@ mod tests {
         let server = leaf(&ca.key, "server", &names, 3, YEAR);
         assert_eq!(server, leaf(&ca.key, "server", &names, 3, YEAR));
         assert!(server.cert.starts_with("-----BEGIN CERTIFICATE-----"));
+    }
+
+    #[test]
+    fn a_leaf_is_verified_by_the_number_of_the_key_that_signed_it() {
+        let der = |pair: &Pair| pem::parse(&pair.cert).unwrap().into_contents();
+        let [ca, other] = [1, 2].map(|number| authority("ca of demo", number, YEAR));
+        let server = leaf(&ca.key, "server", &[], 3, YEAR);
+        assert_eq!(verify(&der(&ca), Some(&der(&server))), Ok(()));
+        assert!(verify(&der(&other), Some(&der(&server))).is_err());
+        let unknown = authority("ca of demo", UNKNOWN_TO_OPERATORS, YEAR);
+        assert!(verify(&der(&unknown), None).is_err());
     }
 }

@@ -144,6 +144,13 @@ impl Trust {
         }
     }
 
+    /// Whether the operator and the agents can verify what a server presents, where etcd can.
+    pub(crate) fn is_known_to_operators(&self, leaf: &str) -> bool {
+        let signer =
+            self.signers.get(leaf).and_then(|signer| Pem::iter_from_buffer(signer.as_bytes()).next());
+        signer.and_then(Result::ok).is_none_or(|signer| quorate_pki::verify(&signer.contents, None).is_ok())
+    }
+
     /// From when until when a certificate is valid that is stored as this.
     pub fn validity(&self, stored: &Value) -> Option<(Instant, Instant)> {
         self.validities.get(stored.as_str()?).copied()

@@ -5,8 +5,10 @@ use k8s_openapi::ByteString;
 use quorate_manifests::Kind;
 use quorate_manifests::certificate::names;
 use quorate_model::{ClusterRef, Leaf, Span};
-use quorate_pki::{Pair, authority, client_of_others, leaf_of_others};
+use quorate_pki::{Pair, UNKNOWN_TO_OPERATORS, authority, client_of_others, leaf_of_others};
+use quorate_planner::safety::mutants::without;
 use quorate_sim::history::{History, sound_story};
+use quorate_sim::oracle::Property;
 use quorate_sim::world::World;
 use quorate_sim::world::faults::Fault;
 use serde_json::{Value, json};
@@ -119,6 +121,51 @@ fn a_new_cluster_waits_for_its_certificates_and_begins_with_them() {
     world.edit(&issued(71, 500)).unwrap();
     rest(&mut world);
     assert_eq!(entry(&world, "demo-server-tls", "tls.crt"), certificate_of(&server(71, 500)));
+}
+
+/// What etcd verifies and the operator does not.
+const UNKNOWN: u64 = UNKNOWN_TO_OPERATORS + 1;
+
+#[test]
+fn s15_an_authority_that_etcd_verifies_and_the_operator_does_not_is_refused_before_anything_begins() {
+    let begun = || {
+        let mut world = History { spec: with_tls(3), ..History::default() }.start();
+        rest(&mut world);
+        world.edit(&issued(UNKNOWN, 500)).unwrap();
+        for _ in 0..40 {
+            while world.go().is_some() {}
+            world.advance(Span::seconds(130));
+            world.operate();
+        }
+        world
+    };
+    let world = begun();
+    assert_eq!(world.oracle.violation(), None);
+    assert_eq!(condition(&world, "TLSReady"), "True RotationRefused");
+    assert_eq!(condition(&world, "Available"), "True Available");
+    let certificates = world.cluster().unwrap().status.unwrap().certificates.unwrap();
+    assert!(certificates.rotation.is_none(), "no authority is recorded");
+
+    let world = without("verified", begun);
+    let violation = world.oracle.violation().expect("members present what nobody here verifies");
+    assert_eq!(violation.property, Property::MembersTrustEachOther, "{violation}");
+}
+
+#[test]
+fn s15_a_renewed_certificate_that_the_operator_does_not_verify_is_not_copied() {
+    let mut world = History { spec: with_tls(3), ..History::default() }.start();
+    world.edit(&issued(71, 500)).unwrap();
+    rest(&mut world);
+    // The authority has the name of the one before.
+    world.edit(&json!({ "secret": [server(UNKNOWN, 510), client(UNKNOWN, 510)] })).unwrap();
+    for _ in 0..40 {
+        while world.go().is_some() {}
+        world.advance(Span::seconds(130));
+        world.operate();
+    }
+    assert_eq!(world.oracle.violation(), None);
+    assert_eq!(entry(&world, "demo-server-tls", "tls.crt"), certificate_of(&server(71, 500)));
+    assert_eq!(condition(&world, "TLSReady"), "True RotationRefused");
 }
 
 /// Clients learn of every authority that members may present, while a copy of an earlier one is all that there is.

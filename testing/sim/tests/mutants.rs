@@ -43,8 +43,8 @@ const OF_ROTATION: [&str; 3] = ["NotTrusted", "EarlierPresented", "BundleNotWrit
 /// Only auth has them: `testing/sim/tests/auth.rs` and `crates/planner/tests/auth.rs` show that they are needed.
 const OF_AUTH: [&str; 4] = ["AuthNotOrdered", "NoRootUser", "LacksCredential", "TenantsNeedAuth"];
 
-/// Only a spec that names an authority has them: `crates/planner/tests/given.rs` and `issued.rs` show that they are needed.
-const OF_SOURCES: [&str; 2] = ["OtherSource", "TenantsNeedKey"];
+/// Only a spec that names an authority has them: `crates/planner/tests/given.rs` and `issued.rs`, and `issued.rs` here, show that they are needed.
+const OF_SOURCES: [&str; 3] = ["OtherSource", "TenantsNeedKey", "verified"];
 
 /// The model has no DataStores: `crates/planner/tests/rotate.rs` shows that it is needed.
 const OF_TENANTS: [&str; 1] = ["TenantsNotTold"];

@@ -13,15 +13,12 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Secret;
 use quorate_api::cluster::{TlsProvider, TlsSpec};
 use quorate_api::keys;
-use quorate_model::snapshot::{Authority, GivenAuthority};
+use quorate_model::snapshot::GivenAuthority;
 use quorate_model::{ClusterRef, Fingerprint, Leaf};
-use x509_parser::certificate::X509Certificate;
-use x509_parser::extensions::ParsedExtension;
-use x509_parser::pem::Pem;
-use x509_parser::prelude::FromDer as _;
 
-use super::read::{Parsed, parse_der, pem_of};
-use super::{CERT, KEY, KeyPair, entry, private_key};
+use super::read::{Parsed, certificates, pem_of};
+use super::verify::Verifier;
+use super::{CA, CERT, KEY, KeyPair, entry, private_key};
 use crate::credentials;
 use crate::kind::Kind;
 
@@ -40,12 +37,17 @@ fn name(tls: &TlsSpec) -> Option<&str> {
 }
 
 /// What the spec says of where an authority comes from, and what is there.
-pub(super) fn read(secrets: &[&Secret], at: &ClusterRef, tls: &TlsSpec) -> Option<GivenAuthority> {
-    let Some(name) = name(tls) else { return issued::read(secrets, at, tls) };
-    let content = find(secrets, at, name).and_then(authority);
+pub(crate) fn read(
+    secrets: &[&Secret],
+    at: &ClusterRef,
+    tls: &TlsSpec,
+    verifier: Verifier,
+) -> Option<GivenAuthority> {
+    let Some(name) = name(tls) else { return issued::read(secrets, at, tls, verifier) };
+    let content = find(secrets, at, name).and_then(|secret| authority(secret, verifier));
     Some(GivenAuthority {
         secret: Kind::Secret.called(&at.namespace, name),
-        content,
+        content: content.map(|found| found.into_authority(false)),
         leaves: BTreeMap::new(),
         issuer_says: None,
     })
@@ -56,14 +58,13 @@ pub(crate) fn copy(
     secrets: &[&Secret],
     at: &ClusterRef,
     tls: &TlsSpec,
-    given: &Fingerprint,
+    (given, verifier): (&Fingerprint, Verifier),
 ) -> Option<KeyPair> {
-    let Some(name) = name(tls) else { return issued::copy(secrets, at, tls, given) };
+    let Some(name) = name(tls) else { return issued::copy(secrets, at, tls, (given, verifier)) };
     let secret = find(secrets, at, name).ok()?;
-    authority(secret).ok().filter(|found| found.fingerprint == *given)?;
+    let found = authority(secret, verifier).ok().filter(|found| found.fingerprint == *given)?;
     // Alone: who else is in its chain signs for nobody here.
-    let cert = pem_of(&first(secret).ok()?);
-    Some(KeyPair { cert, key: String::from_utf8_lossy(entry(secret, KEY)?).into_owned() })
+    Some(KeyPair { cert: pem_of(&found.der), key: String::from_utf8_lossy(entry(secret, KEY)?).into_owned() })
 }
 
 /// The Secret of this name, if it says that this cluster may use it.
@@ -78,76 +79,63 @@ fn find<'a>(secrets: &[&'a Secret], at: &ClusterRef, name: &str) -> Result<&'a S
     };
     let mut named = secrets.iter().copied();
     let found = named.find(|secret| secret.metadata.name.as_deref() == Some(name) && says_so(secret));
-    found.ok_or_else(|| {
+    let found = found.ok_or_else(|| {
         format!(
             "it does not exist, or lacks the label {}={}, by which it says that this cluster may use it",
             keys::CLUSTER,
             at.name
         )
-    })
+    })?;
+    // Go does not find the PEM that follows it.
+    let is_marked = |key: &&str| entry(found, key).is_some_and(|entry| entry.starts_with(b"\xef\xbb\xbf"));
+    match [CERT, KEY, CA].into_iter().find(is_marked) {
+        Some(key) => Err(format!("its {key} begins with a byte order mark: write it as plain ASCII")),
+        None => Ok(found),
+    }
 }
 
-/// The first certificate (DER). What follows it is its chain.
-fn first(secret: &Secret) -> Result<Vec<u8>, String> {
-    let pem = entry(secret, CERT).ok_or_else(|| format!("it has no {CERT}"))?;
-    let mut blocks = Pem::iter_from_buffer(pem).filter_map(Result::ok);
-    let block = blocks.find(|block| block.label == "CERTIFICATE");
-    block.map(|block| block.contents).ok_or_else(|| format!("{CERT} has no certificate that can be read"))
-}
-
-/// The authority, if everybody who verifies would accept what a copy of it signs.
-fn authority(secret: &Secret) -> Result<Authority, String> {
-    let der = first(secret)?;
-    let parsed = judged(&der)?;
-    let key = entry(secret, KEY).ok_or_else(|| format!("it has no {KEY}"))?;
-    private_key::fits(key, &parsed.public_key)?;
-    Ok(parsed.into_authority(false))
-}
-
-/// The certificate of an authority (DER), if everybody who verifies would accept what it signs.
-fn judged(der: &[u8]) -> Result<Parsed, String> {
-    let (_, certificate) =
-        X509Certificate::from_der(der).map_err(|error| format!("{CERT} is not readable: {error}"))?;
-    if !certificate.is_ca() {
+/// The authority that comes first, if everybody who verifies would accept what a copy of it signs. What follows it is its chain.
+fn authority(secret: &Secret, verifier: Verifier) -> Result<Parsed, String> {
+    let found = certificates(secret, CERT)?.remove(0);
+    if !found.is_authority {
         return Err(format!(
             "the certificate in {CERT} is not one of an authority (basicConstraints CA:TRUE)"
         ));
     }
-    if certificate.subject().iter().next().is_none() {
-        return Err("its subject is empty, and by that verifiers find it".to_owned());
+    judged(&found)?;
+    if found.has_name_constraints {
+        return Err("it has nameConstraints, and the names of members are not among those of any".to_owned());
     }
-    let mut has_identifier = false;
-    for extension in certificate.iter_extensions() {
-        match extension.parsed_extension() {
-            ParsedExtension::KeyUsage(usage) if !usage.key_cert_sign() => {
-                return Err("its keyUsage lacks keyCertSign".to_owned());
-            }
-            ParsedExtension::ExtendedKeyUsage(usage)
-                if !(usage.any || usage.server_auth && usage.client_auth) =>
-            {
-                return Err("its extendedKeyUsage keeps what it signs from being a server's and a client's"
-                    .to_owned());
-            }
-            ParsedExtension::BasicConstraints(_)
-            | ParsedExtension::KeyUsage(_)
-            | ParsedExtension::ExtendedKeyUsage(_) => {}
-            ParsedExtension::SubjectKeyIdentifier(_) => has_identifier = true,
-            ParsedExtension::NameConstraints(_) => {
-                return Err(
-                    "it has nameConstraints, and the names of members are not among those of any".to_owned()
-                );
-            }
-            _ if extension.critical => {
-                return Err(format!(
-                    "it has the critical extension {}, which verifiers may not know",
-                    extension.oid
-                ));
-            }
-            _ => {}
-        }
-    }
-    if !has_identifier {
+    if found.own_key.is_none() {
         return Err("it has no subjectKeyIdentifier, by which it is told what it signed".to_owned());
     }
-    parse_der(der).ok_or_else(|| format!("{CERT} is not readable"))
+    verifier.judge(&found.der, None)?;
+    let key = entry(secret, KEY).ok_or_else(|| format!("it has no {KEY}"))?;
+    private_key::fits(key, &found.public_key)?;
+    Ok(found)
+}
+
+/// A subject of no parts (DER).
+const EMPTY: [u8; 2] = [0x30, 0];
+
+/// What etcd asks of the authority that it trusts, and the operator's verifier does not.
+fn judged(authority: &Parsed) -> Result<(), String> {
+    if authority.subject == EMPTY {
+        return Err("the subject of the authority is empty, and by that verifiers find it".to_owned());
+    }
+    if let Some(critical) = &authority.critical {
+        return Err(format!(
+            "the authority has the critical extension {critical}, which verifiers may not know"
+        ));
+    }
+    if !authority.signs_certificates {
+        return Err("the keyUsage of the authority lacks keyCertSign".to_owned());
+    }
+    if !(authority.server && authority.client) {
+        return Err(
+            "the extendedKeyUsage of the authority keeps what it signs from being a server's and a client's"
+                .to_owned(),
+        );
+    }
+    Ok(())
 }

@@ -80,7 +80,17 @@ fn pem_of(der: &[u8]) -> String {
 fn block(pem: &[u8]) -> Result<(String, Vec<u8>), String> {
     let mut blocks = Pem::iter_from_buffer(pem).filter_map(Result::ok);
     let block = blocks.find(|block| block.label.ends_with("PRIVATE KEY"));
-    let block = block.ok_or("its tls.key has no private key that can be read")?;
+    let Some(block) = block else {
+        // Such a header makes the block unreadable.
+        let is_encrypted = String::from_utf8_lossy(pem)
+            .lines()
+            .any(|line| line.starts_with("Proc-Type:") && line.contains("ENCRYPTED"));
+        return Err(if is_encrypted {
+            "its tls.key is encrypted, which cannot be used: give it as PKCS #8 without a password".to_owned()
+        } else {
+            "its tls.key has no private key that can be read".to_owned()
+        });
+    };
     match block.label.as_str() {
         "PRIVATE KEY" | "RSA PRIVATE KEY" | "EC PRIVATE KEY" => Ok((block.label, block.contents)),
         other => Err(format!(

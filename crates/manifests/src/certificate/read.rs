@@ -13,6 +13,10 @@ use quorate_model::{Ca, ClusterRef, ClusterUid, Fingerprint, Instant, Leaf, Uid}
 use sha2::{Digest as _, Sha256};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::{GeneralName, ParsedExtension};
+use x509_parser::oid_registry::{
+    OID_X509_EXT_BASIC_CONSTRAINTS, OID_X509_EXT_EXTENDED_KEY_USAGE, OID_X509_EXT_KEY_USAGE,
+    OID_X509_EXT_NAME_CONSTRAINTS, OID_X509_EXT_SUBJECT_KEY_IDENTIFIER, Oid,
+};
 use x509_parser::pem::Pem;
 use x509_parser::prelude::FromDer as _;
 
@@ -21,7 +25,7 @@ use super::{CA, CERT, Certificate, KEY, PEER_NAME, ROOT_USER, entry};
 use crate::kind::Kind;
 use crate::labels;
 
-/// The certificates that exist among these Secrets. That of the operator only where etcd's `auth` is wanted or on: one of before is not kept up.
+/// The certificates of the cluster's own that exist among these Secrets. That of the operator only where etcd's `auth` is wanted or on: one of before is not kept up.
 pub fn read(
     secrets: &[&Secret],
     at: &ClusterRef,
@@ -49,7 +53,7 @@ pub fn read(
         authority_names: Ca::ALL.into_iter().map(name).collect(),
         authorities: authorities.iter().map(|(ca, secret)| (*ca, authority_secret(secret, uid))).collect(),
         leaves: Leaf::of_cluster(auth).filter_map(leaf).collect::<BTreeMap<_, _>>(),
-        given: super::given::read(secrets, at, tls),
+        given: None,
     }
 }
 
@@ -173,15 +177,20 @@ pub(super) struct Parsed {
     /// `SubjectPublicKeyInfo` (DER).
     pub(super) public_key: Vec<u8>,
     issuer: Vec<u8>,
-    own_key: Option<Vec<u8>>,
+    pub(super) own_key: Option<Vec<u8>>,
     key_of_issuer: Option<Vec<u8>>,
     /// The last one in the subject, as Go reads it.
     pub(super) common_name: String,
     pub(super) names: Vec<String>,
-    /// It is valid for a server: by its extended usage, or since it has none.
+    /// It, or what it signs, is valid for a server: by its extended usage, or since it has none.
     pub(super) server: bool,
-    /// It is valid for a client.
+    /// For a client.
     pub(super) client: bool,
+    /// It may sign, by its key usage, or since it has none.
+    pub(super) signs_certificates: bool,
+    pub(super) has_name_constraints: bool,
+    /// A critical extension that a verifier of authorities need not know.
+    pub(super) critical: Option<String>,
 }
 
 impl Parsed {
@@ -218,12 +227,24 @@ pub(super) fn certificates(secret: &Secret, key: &str) -> Result<Vec<Parsed>, St
     if all.is_empty() { Err(format!("{key} has no certificate")) } else { Ok(all) }
 }
 
+/// Extensions that every verifier knows in the certificate of an authority.
+const KNOWN: [Oid<'static>; 5] = [
+    OID_X509_EXT_BASIC_CONSTRAINTS,
+    OID_X509_EXT_KEY_USAGE,
+    OID_X509_EXT_EXTENDED_KEY_USAGE,
+    OID_X509_EXT_SUBJECT_KEY_IDENTIFIER,
+    OID_X509_EXT_NAME_CONSTRAINTS,
+];
+
 fn parse(der: &[u8], certificate: &X509Certificate<'_>) -> Parsed {
     let mut parsed = Parsed {
         der: der.to_vec(),
         public_key: certificate.public_key().raw.to_vec(),
         server: true,
         client: true,
+        signs_certificates: true,
+        has_name_constraints: false,
+        critical: None,
         fingerprint: Fingerprint::new(hex(&Sha256::digest(der))),
         validity: Validity {
             not_before: Instant(certificate.validity().not_before.timestamp().saturating_mul(1000)),
@@ -243,9 +264,11 @@ fn parse(der: &[u8], certificate: &X509Certificate<'_>) -> Parsed {
             .to_owned(),
         names: Vec::new(),
     };
-    for extension in
-        certificate.iter_extensions().map(x509_parser::extensions::X509Extension::parsed_extension)
-    {
+    for extension in certificate.iter_extensions() {
+        if extension.critical && !KNOWN.contains(&extension.oid) {
+            parsed.critical = Some(extension.oid.to_string());
+        }
+        let extension = extension.parsed_extension();
         if let ParsedExtension::SubjectKeyIdentifier(key) = extension {
             parsed.own_key = Some(key.0.to_vec());
         } else if let ParsedExtension::AuthorityKeyIdentifier(authority) = extension {
@@ -253,6 +276,10 @@ fn parse(der: &[u8], certificate: &X509Certificate<'_>) -> Parsed {
         } else if let ParsedExtension::ExtendedKeyUsage(usage) = extension {
             parsed.server = usage.any || usage.server_auth;
             parsed.client = usage.any || usage.client_auth;
+        } else if let ParsedExtension::KeyUsage(usage) = extension {
+            parsed.signs_certificates = usage.key_cert_sign();
+        } else if let ParsedExtension::NameConstraints(_) = extension {
+            parsed.has_name_constraints = true;
         } else if let ParsedExtension::SubjectAlternativeName(names) = extension {
             parsed.names = names.general_names.iter().filter_map(name).collect();
         }

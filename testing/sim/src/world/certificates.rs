@@ -66,6 +66,13 @@ impl World {
                 self.oracle.add_violation(Property::MembersTrustEachOther, how);
                 return;
             }
+            if let Some(own) = self.trust.presented_by(&at, self.now)
+                && !self.trust.is_known_to_operators(&own.server)
+            {
+                let how = format!("{member} presents what neither its agent nor the operator can verify");
+                self.oracle.add_violation(Property::MembersTrustEachOther, how);
+                return;
+            }
         }
     }
 

@@ -6,8 +6,10 @@
 use std::mem;
 use std::sync::{Arc, LazyLock};
 
+use quorate_manifests::certificate::verify::{Presented, Verifier};
 use quorate_manifests::{Defaults, Kind, explain};
 use quorate_model::auth::SeenAuth;
+use quorate_model::mutants;
 use quorate_model::snapshot::{Answer, KeysHash, List, Listed, Pod, Proof, StatusReply};
 use quorate_model::{Effect, Instant, Leaf, MemberName, Plan};
 use quorate_reconcile::{
@@ -24,7 +26,16 @@ use crate::etcd::Failed;
 use crate::oracle::{Landing, Truth};
 
 /// The defaults of the operator's flags.
-static DEFAULTS: LazyLock<Arc<Defaults>> = LazyLock::new(Arc::default);
+static DEFAULTS: LazyLock<Arc<Defaults>> =
+    LazyLock::new(|| Arc::new(Defaults { verifier: Verifier::new(verify), ..Defaults::default() }));
+
+/// As the operator verifies what others issued.
+fn verify(signer: &[u8], leaf: Option<Presented<'_>>) -> Result<(), String> {
+    if mutants::is_broken(mutants::Rule::Verified) {
+        return Ok(());
+    }
+    quorate_pki::verify(signer, leaf.map(|leaf| leaf.cert))
+}
 
 /// The operator's process.
 #[derive(Clone, Debug, Default)]

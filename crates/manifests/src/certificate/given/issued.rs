@@ -4,7 +4,7 @@
 
 use k8s_openapi::api::core::v1::Secret;
 use quorate_api::cluster::{TlsProvider, TlsSpec};
-use quorate_model::snapshot::{Authority, GivenAuthority, LeafCertificate};
+use quorate_model::snapshot::{GivenAuthority, LeafCertificate};
 use quorate_model::{ClusterRef, Fingerprint, Leaf};
 
 use super::super::read::{Parsed, certificates, is_misnamed, pem_of};
@@ -12,6 +12,7 @@ use super::super::rotation::KEYLESS;
 use super::super::{CA, CERT, KEY, KeyPair, entry, names, private_key};
 use super::{find, judged};
 use crate::cert_manager;
+use crate::certificate::verify::{Presented, Verifier};
 use crate::kind::Kind;
 
 /// The longest chain from a leaf to what `ca.crt` has. Go's and rustls' verifiers know longer ones; nobody's issuer does.
@@ -36,10 +37,16 @@ pub(crate) fn secret_name(leaf: Leaf, at: &ClusterRef, tls: &TlsSpec) -> Option<
 }
 
 /// What is in these Secrets. The authority is that of the server's certificate; the others have to be of the same one before it is taken.
-pub(super) fn read(secrets: &[&Secret], at: &ClusterRef, tls: &TlsSpec) -> Option<GivenAuthority> {
+pub(super) fn read(
+    secrets: &[&Secret],
+    at: &ClusterRef,
+    tls: &TlsSpec,
+    verifier: Verifier,
+) -> Option<GivenAuthority> {
     let of_server = secret_name(Leaf::Server, at, tls)?;
-    let server = issued(secrets, at, tls, Leaf::Server);
-    let content = server.as_ref().map(|(_, authority)| authority.clone()).map_err(Clone::clone);
+    let server = issued(secrets, at, tls, Leaf::Server, verifier);
+    let content =
+        server.as_ref().map(|(_, signer)| signer.clone().into_authority(true)).map_err(Clone::clone);
     let named = |leaf: Leaf, why: String| {
         let name = secret_name(leaf, at, tls).filter(|name| !name.is_empty());
         name.map_or_else(
@@ -48,7 +55,7 @@ pub(super) fn read(secrets: &[&Secret], at: &ClusterRef, tls: &TlsSpec) -> Optio
         )
     };
     let other = |leaf: Leaf| {
-        let issued = issued(secrets, at, tls, leaf).map(|(issued, _)| issued);
+        let issued = issued(secrets, at, tls, leaf, verifier).map(|(issued, _)| issued);
         (leaf, issued.map_err(|why| named(leaf, why)))
     };
     let others = [Leaf::Client, Leaf::Operator].map(other);
@@ -62,13 +69,11 @@ pub(super) fn copy(
     secrets: &[&Secret],
     at: &ClusterRef,
     tls: &TlsSpec,
-    given: &Fingerprint,
+    (given, verifier): (&Fingerprint, Verifier),
 ) -> Option<KeyPair> {
-    read(secrets, at, tls)?.content.ok().filter(|found| found.fingerprint == *given)?;
-    let secret = find(secrets, at, &secret_name(Leaf::Server, at, tls)?).ok()?;
-    let (own, chain) = own(secret).ok()?;
-    let signer = signer(secret, &own, &chain).ok()?;
-    Some(KeyPair { cert: pem_of(&signer.der), key: KEYLESS.to_owned() })
+    let (_, signer) = issued(secrets, at, tls, Leaf::Server, verifier).ok()?;
+    let pair = KeyPair { cert: pem_of(&signer.der), key: KEYLESS.to_owned() };
+    (signer.fingerprint == *given).then_some(pair)
 }
 
 /// A leaf with its chain, and its key, if this authority has signed it.
@@ -77,37 +82,39 @@ pub(crate) fn copy_leaf(
     at: &ClusterRef,
     tls: &TlsSpec,
     (leaf, by): (Leaf, &Fingerprint),
+    verifier: Verifier,
 ) -> Option<KeyPair> {
-    let (_, authority) = issued(secrets, at, tls, leaf).ok()?;
+    let (_, signer) = issued(secrets, at, tls, leaf, verifier).ok()?;
     let secret = find(secrets, at, &secret_name(leaf, at, tls)?).ok()?;
-    let chain = certificates(secret, CERT).ok().filter(|_| authority.fingerprint == *by)?;
+    let chain = certificates(secret, CERT).ok().filter(|_| signer.fingerprint == *by)?;
     let cert = chain.iter().map(|one| pem_of(&one.der)).collect();
     Some(KeyPair { cert, key: String::from_utf8_lossy(entry(secret, KEY)?).into_owned() })
 }
 
-/// The leaf in a Secret, and what signed it.
+/// The leaf in a Secret, and what signed it, if members, agents and the operator accept it.
 fn issued(
     secrets: &[&Secret],
     at: &ClusterRef,
     tls: &TlsSpec,
     leaf: Leaf,
-) -> Result<(LeafCertificate, Authority), String> {
+    verifier: Verifier,
+) -> Result<(LeafCertificate, Parsed), String> {
     let name = secret_name(leaf, at, tls).filter(|name| !name.is_empty());
     let name = name.ok_or_else(|| format!("spec.tls.providerCfg.secretsCfg.{leaf}Secret names none"))?;
     let secret = find(secrets, at, &name)?;
     if tls.provider == TlsProvider::CertManager {
         cert_manager::is_of_spec(secret, leaf, at, tls)?;
     }
-    let (own, chain) = own(secret)?;
+    let mut chain = certificates(secret, CERT)?;
+    let own = chain.remove(0);
     let key = entry(secret, KEY).ok_or_else(|| format!("it has no {KEY}"))?;
     private_key::fits(key, &own.public_key)?;
-    let signer = signer(secret, &own, &chain)?;
-    judged(&signer.der)?;
     if own.is_authority {
         return Err(format!("the certificate in {CERT} is one of an authority"));
     }
-    let lacks: Vec<String> =
-        names(leaf, at, tls).into_iter().filter(|name| !own.names.contains(name)).collect();
+    let names = names(leaf, at, tls);
+    let lacks: Vec<&str> =
+        names.iter().filter(|name| !own.names.contains(name)).map(String::as_str).collect();
     if !lacks.is_empty() {
         return Err(format!("its certificate is not valid for {}", lacks.join(", ")));
     }
@@ -124,12 +131,10 @@ fn issued(
             }
         });
     }
-    if leaf.is_of_server() && !own.server {
-        return Err("its extendedKeyUsage lacks serverAuth".to_owned());
-    }
-    if !own.client {
-        return Err("its extendedKeyUsage lacks clientAuth, with which a member asks itself, too".to_owned());
-    }
+    let presented =
+        Presented { cert: &own.der, names: &names, server: leaf.is_of_server(), at: own.validity.not_before };
+    let signer = signer(secret, &own, &chain, |signer| verifier.judge(&signer.der, Some(presented)))?;
+    judged(&signer)?;
     let certificate = LeafCertificate {
         fingerprint: own.fingerprint,
         validity: own.validity,
@@ -139,34 +144,36 @@ fn issued(
         trust: 0,
         misnamed: None,
     };
-    Ok((certificate, signer.into_authority(true)))
+    Ok((certificate, signer))
 }
 
-/// The leaf, and the chain that follows it.
-fn own(secret: &Secret) -> Result<(Parsed, Vec<Parsed>), String> {
-    let mut chain = certificates(secret, CERT)?;
-    let own = chain.remove(0);
-    Ok((own, chain))
-}
-
-/// The authority that signed the leaf itself. Where it is an intermediate one, it is trusted by itself, and leads to what `ca.crt` has: without
-/// that everybody in the world could be a client, as with what ACME issues.
-fn signer(secret: &Secret, own: &Parsed, chain: &[Parsed]) -> Result<Parsed, String> {
+/// The authority that signed the leaf itself, of which it verifies. Where it is an intermediate one, it is trusted by itself, and leads to what
+/// `ca.crt` has: without that everybody in the world could be a client, as with what ACME issues.
+fn signer(
+    secret: &Secret,
+    own: &Parsed,
+    chain: &[Parsed],
+    verify: impl Fn(&Parsed) -> Result<(), String>,
+) -> Result<Parsed, String> {
     let roots = certificates(secret, CA)
         .map_err(|why| format!("{why}: whoever issued it names no authority of its own, as with ACME"))?;
     let is_root = |one: &Parsed| roots.iter().any(|root| root.fingerprint == one.fingerprint);
-    let find = |of: &Parsed| chain.iter().chain(&roots).find(|one| of.is_signed_by(one));
-    let signer = find(own).ok_or_else(|| {
+    let named =
+        |of: &Parsed| chain.iter().chain(&roots).filter(|one| of.is_signed_by(one)).collect::<Vec<_>>();
+    // One that is renewed with another key may have the name, and even the identifier, of the one before.
+    let mut judged = named(own).into_iter().map(|one| verify(one).map(|()| one));
+    let first = judged.next().ok_or_else(|| {
         format!(
             "neither {CA} nor {CERT} has the authority that signed it, by issuer and authorityKeyIdentifier"
         )
     })?;
+    let signer = first.or_else(|why| judged.find_map(Result::ok).ok_or(why))?;
     let mut last = signer;
     for _ in 0..CHAIN {
         if is_root(last) {
             return Ok(signer.clone());
         }
-        last = find(last).unwrap_or(last);
+        last = named(last).first().copied().unwrap_or(last);
     }
     Err(format!("the authority that signed it does not lead to one in {CA}"))
 }
