@@ -32,7 +32,7 @@ macro_rules! rules {
     };
 }
 
-// R4, R8, R23, R24, the parts of R15, L3 and P are shown to be needed by the simulation; R13, R14 and R18 by tests of the operator.
+// R4, R8, R19, R23, R24, the parts of R15, L3 and P are shown to be needed by the simulation; R13, R14 and R18 by tests of the operator.
 rules! {
     R4 = "R4",
     R8 = "R8",
@@ -50,6 +50,7 @@ rules! {
     R18 = "R18",
     R23 = "R23",
     R24 = "R24",
+    R19Bundle = "R19 bundle",
     L3 = "L3",
     PGrace = "P grace",
     PSecondLook = "P second look",

@@ -4,6 +4,7 @@
 //! of the authorities beyond their owner. etcd reads its leaf at every handshake, so nothing restarts.
 
 use quorate_model::effect::AuthorityPlace;
+use quorate_model::rotation::{Rotation, RotationStage};
 use quorate_model::snapshot::{Authority, AuthorityLoss, AuthoritySecret, Certificates, LeafSecret, Signing};
 use quorate_model::{Ca, Effect, Fingerprint, KubeEffect, Leaf, Step, Waiting};
 
@@ -185,7 +186,8 @@ fn keep_key(
 
 /// I1. Before any leaf is signed (R3).
 fn record(draft: &mut Draft<'_>, ca: Ca, authority: &Authority) {
-    if draft.record.authority_of(ca).is_none() {
+    let is_new = draft.record.authority_of(ca).is_none();
+    if is_new {
         let fingerprint = authority.fingerprint.clone();
         draft.write_record(Step::I1, |record| record.record_authority(ca, fingerprint));
     }
@@ -193,6 +195,40 @@ fn record(draft: &mut Draft<'_>, ca: Ca, authority: &Authority) {
     if ca == Ca::Clients && given.is_some_and(|given| given.is(&authority.fingerprint)) {
         draft.write_record(Step::I1, |record| record.given = true);
     }
+    if is_new {
+        resume(draft, ca, authority.fingerprint.clone());
+    }
+}
+
+/// I1, where status was lost in the middle of a rotation, as bundles show: somebody may still present what another authority has signed, so that one is
+/// forgotten only when nobody does. One that has not signed yet was never presented.
+fn resume(draft: &mut Draft<'_>, ca: Ca, to: Fingerprint) {
+    let Some(seen) = draft.seen.certificates.as_ref() else { return };
+    let secret = seen.authorities.get(&ca);
+    let has_signed = |one: &Fingerprint| {
+        seen.leaves
+            .values()
+            .any(|leaf| leaf.content.as_ref().is_ok_and(|leaf| leaf.signed_by.as_ref() == Some(one)))
+    };
+    let is_next = |one: &Fingerprint| {
+        let next = secret.and_then(|secret| secret.next.as_ref());
+        next.is_some_and(|next| next.fingerprint == *one) && !has_signed(one)
+    };
+    let mut presented = draft.seen.strays(seen, &draft.record, ca);
+    presented.retain(|one| !is_next(one));
+    let previous = secret.and_then(|secret| secret.previous.as_ref()).map(|previous| &previous.fingerprint);
+    let is_previous = |one: &&Fingerprint| previous == Some(*one);
+    let from = presented.iter().find(is_previous).or_else(|| presented.iter().find(|one| has_signed(one)));
+    let Some(from) = from.or_else(|| presented.first()).cloned() else { return };
+    if draft.record.rotation.is_some() {
+        return;
+    }
+    presented.remove(&from);
+    let (earlier, since) = (presented.into_iter().collect(), draft.now);
+    draft.write_record(Step::I1, |record| {
+        let given = ca == Ca::Clients && record.given;
+        record.rotation = Some(Rotation { ca, from, to, earlier, given, stage: RotationStage::Sign, since });
+    });
 }
 
 /// I2, I3.

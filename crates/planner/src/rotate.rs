@@ -9,11 +9,10 @@
 use std::collections::BTreeSet;
 
 use quorate_model::effect::AuthorityPlace;
+use quorate_model::mutants::{Rule, is_broken};
 use quorate_model::rotation::{Rotation, RotationStage};
-use quorate_model::snapshot::{
-    Authority, AuthoritySecret, Certificates, LeafCertificate, LeafSecret, Signing,
-};
-use quorate_model::{Ca, Effect, Fingerprint, Instant, KubeEffect, Record, Snapshot, Step, Waiting};
+use quorate_model::snapshot::{Authority, AuthoritySecret, Certificates, LeafSecret, Signing};
+use quorate_model::{Ca, Effect, Fingerprint, Instant, KubeEffect, Leaf, Record, Snapshot, Step, Waiting};
 
 use crate::draft::Draft;
 use crate::safety;
@@ -28,28 +27,28 @@ pub(crate) fn advance(draft: &mut Draft<'_>) {
     give_up_what_is_lost(draft, seen);
     turn_back(draft, seen);
     pass_on(draft, seen);
+    if draft.record.rotation.is_none() && !is_broken(Rule::R19Bundle) {
+        forget_strays(draft, seen);
+    }
     if draft.record.rotation.is_none() {
         let untidy = arrange(draft, seen, Step::C7);
-        begin(draft, seen, &untidy);
+        begin(draft, seen, (&untidy, Vec::new()));
+    } else if safety::is_ordered_anew(draft.seen, &draft.record) {
+        // Somebody may still present what those have signed.
+        let earlier = draft.record.rotation.iter().flat_map(Rotation::forgotten).cloned().collect();
+        begin(draft, seen, (&[], earlier));
     }
-    let Some(rotation) = draft.record.rotation.clone() else {
-        write_bundles(draft, seen, None, Step::C2);
-        return;
-    };
+    if draft.record.rotation.is_some() || !is_broken(Rule::R19Bundle) {
+        write_bundles(draft, seen);
+    }
+    let Some(rotation) = draft.record.rotation.clone() else { return };
     match rotation.stage {
-        RotationStage::Trust => {
-            write_bundles(draft, seen, Some(&rotation), Step::C2);
-            sign_with_new(draft, &rotation);
-        }
+        RotationStage::Trust => sign_with_new(draft, &rotation),
         RotationStage::Sign => {
             arrange(draft, seen, Step::C4);
-            write_bundles(draft, seen, Some(&rotation), Step::C2);
             drop_earlier(draft, &rotation);
         }
-        RotationStage::Drop => {
-            write_bundles(draft, seen, Some(&rotation), Step::C6);
-            finish(draft, &rotation);
-        }
+        RotationStage::Drop => finish(draft, &rotation),
     }
 }
 
@@ -137,26 +136,60 @@ fn give_up_what_is_lost(draft: &mut Draft<'_>, seen: &Certificates) {
     if secret.is_some_and(|secret| secret.with(&rotation.to).is_some()) {
         return;
     }
-    let order = draft.seen.unspent_rotation(&draft.record);
-    let is_ordered_anew = order.is_some_and(|order| order.ca == rotation.ca);
     match rotation.stage {
-        // Somebody has its key: it has to be forgotten, which nobody else's has to be.
-        RotationStage::Trust
-            if (rotation.given || !rotation.earlier.is_empty())
-                && safety::may_turn_back(draft.seen, &draft.record).is_ok() =>
-        {
-            drop_next(draft, rotation);
+        // Somebody may still present what those before have signed.
+        RotationStage::Trust if !rotation.earlier.is_empty() => {
+            if safety::may_turn_back(draft.seen, &draft.record).is_ok() {
+                drop_next(draft, rotation);
+            }
         }
-        // Somebody may still present what those have signed.
-        RotationStage::Trust if !rotation.earlier.is_empty() => {}
-        RotationStage::Trust => draft.write_record(Step::C7, |record| {
-            (record.rotation, record.spent_rotation) = (None, None);
-        }),
-        RotationStage::Sign | RotationStage::Drop if is_ordered_anew => {
-            draft.write_record(Step::C7, |record| record.rotation = None);
-        }
+        RotationStage::Trust => give_up(draft, seen, &rotation),
         RotationStage::Sign | RotationStage::Drop => {}
     }
+}
+
+/// C7. Somebody may have its key: whoever may trust it already forgets it.
+fn give_up(draft: &mut Draft<'_>, seen: &Certificates, rotation: &Rotation) {
+    let is_to = |one: &Fingerprint| *one == rotation.to;
+    let mut leaves = seen.leaves.values().filter_map(|secret| secret.content.as_ref().ok());
+    let is_written = leaves.any(|leaf| leaf.trusted.iter().chain(&leaf.signed_by).any(is_to));
+    // It read what Secrets had in this generation, whatever they have by now.
+    let is_read = draft.seen.pods.values().any(|pod| pod.trust >= draft.record.trust);
+    draft.write_record(Step::C7, |record| {
+        record.rotation = None;
+        if !rotation.given {
+            record.spent_rotation = None;
+        }
+    });
+    if is_written || is_read {
+        forget(draft, rotation.ca, [rotation.to.clone()].into());
+    }
+}
+
+/// What more than the recorded authority is trusted at rest: a rotation was given up or forgotten, or somebody put it there. Nobody that is served
+/// presents what it signed.
+fn forget_strays(draft: &mut Draft<'_>, seen: &Certificates) {
+    for ca in [Ca::Peers, Ca::Clients] {
+        let strays = draft.seen.strays(seen, &draft.record, ca);
+        if !strays.is_empty() {
+            forget(draft, ca, strays);
+            return;
+        }
+    }
+}
+
+/// C6 by itself: nothing but what signs is trusted, and what members have read they forget by a restart.
+fn forget(draft: &mut Draft<'_>, ca: Ca, these: BTreeSet<Fingerprint>) {
+    let Some(seen) = draft.seen.certificates.as_ref() else { return };
+    let signer = draft.record.authority_of(draft.seen.signs_for(seen, &draft.record, ca)).cloned();
+    let mut these = these.into_iter();
+    let (Some(to), Some(from)) = (signer, these.next()) else { return };
+    let (earlier, since) = (these.collect(), draft.now);
+    draft.write_record(Step::C6, |record| {
+        let given = ca == Ca::Clients && record.given;
+        record.rotation = Some(Rotation { ca, from, to, earlier, given, stage: RotationStage::Drop, since });
+        record.trust += 1;
+    });
 }
 
 /// The new authority is without its key, and the leaves that it came with are gone before one of them was presented: another one, which whoever
@@ -214,7 +247,7 @@ fn pass_on(draft: &mut Draft<'_>, seen: &Certificates) {
 
 /// C1. What the rotation before has left in the Secret goes first: members that do not trust it any more would be restarted again and again, where the
 /// next one has its name.
-fn begin(draft: &mut Draft<'_>, seen: &Certificates, untidy: &[Ca]) {
+fn begin(draft: &mut Draft<'_>, seen: &Certificates, (untidy, earlier): (&[Ca], Vec<Fingerprint>)) {
     let Wanted { ca, order, given } = match wanted(draft.seen, &draft.record, draft.now) {
         Ok(Some(wanted)) => wanted,
         Ok(None) => return,
@@ -249,24 +282,7 @@ fn begin(draft: &mut Draft<'_>, seen: &Certificates, untidy: &[Ca]) {
         draft.propose(Effect::kube(Step::C1, KubeEffect::CreateAuthority { ca, given }));
         return;
     };
-    let earlier = still_presented(seen, ca, &from);
     take_or_record(draft, secret, Wanted { ca, order, given }, from, earlier);
-}
-
-/// Authorities before the present one, where a leaf of one is there still: status was lost, or another order begins, in the middle of a rotation. What
-/// bundles have beside the present one is of that rotation then, and goes with this one.
-fn still_presented(seen: &Certificates, ca: Ca, from: &Fingerprint) -> Vec<Fingerprint> {
-    let of_port = || {
-        let leaves = seen.leaves.iter().filter(|(leaf, _)| leaf.ca() == ca);
-        leaves.filter_map(|(_, secret)| secret.content.as_ref().ok())
-    };
-    let is_other = |leaf: &LeafCertificate| leaf.signed_by.as_ref().is_some_and(|signer| signer != from);
-    if !of_port().any(is_other) {
-        return Vec::new();
-    }
-    let trusted = of_port().flat_map(|leaf| leaf.signed_by.iter().chain(&leaf.trusted));
-    let earlier: BTreeSet<&Fingerprint> = trusted.filter(|one| *one != from).collect();
-    earlier.into_iter().cloned().collect()
 }
 
 /// C1: the next authority, once it is in the Secret, is recorded; else it is made, or copied.
@@ -277,7 +293,7 @@ fn take_or_record(
     from: Fingerprint,
     earlier: Vec<Fingerprint>,
 ) {
-    let Some(to) = made(draft, secret, &from, given.as_ref()) else {
+    let Some(to) = made(draft, secret, (&from, &earlier), given.as_ref()) else {
         let make = KubeEffect::MakeNextAuthority {
             ca,
             place: AuthorityPlace::Next,
@@ -301,35 +317,45 @@ fn take_or_record(
 fn made<'a>(
     draft: &Draft<'_>,
     secret: &'a AuthoritySecret,
-    from: &Fingerprint,
+    (from, earlier): (&Fingerprint, &[Fingerprint]),
     given: Option<&Fingerprint>,
 ) -> Option<&'a Authority> {
     // Where the present one is not in this Secret, because it is in that of clients, or lost, the new one has the place of the signer.
     let own = secret.content.as_ref().ok().filter(|_| secret.with(from).is_none());
     // What was copied before the spec ceased to name it is not taken for one that was made.
     let next = secret.next.as_ref().filter(|next| given.is_some() || next.minted);
-    match given {
-        Some(given) => next.into_iter().chain(own).find(|made| made.fingerprint == *given),
-        None => next.or(own).filter(|made| made.fingerprint != *from && draft.now < made.validity.renewal()),
+    if let Some(given) = given {
+        return next.into_iter().chain(own).find(|made| made.fingerprint == *given);
     }
+    let is_another = |made: &&Authority| made.fingerprint != *from && !earlier.contains(&made.fingerprint);
+    next.or(own).filter(is_another).filter(|made| draft.now < made.validity.renewal())
 }
 
-/// C2, C6: what the holders of each leaf are to trust, and the generation of all of them. Without a rotation that is the generation alone, beside
-/// a leaf of before that somebody put there: members that start wait for it.
-fn write_bundles(draft: &mut Draft<'_>, seen: &Certificates, rotation: Option<&Rotation>, step: Step) {
+/// C2, C6: what the holders of each leaf are to trust, and the generation of all of them.
+fn write_bundles(draft: &mut Draft<'_>, seen: &Certificates) {
+    let rotation = draft.record.rotation.as_ref();
+    let (rotates, stage) = (rotation.map(|rotation| rotation.ca), rotation.map(|rotation| rotation.stage));
+    let step = if stage == Some(RotationStage::Drop) { Step::C6 } else { Step::C2 };
+    // Whoever has read more at the other port reads it again with the rest. What has an earlier generation is read again anyway.
+    let has_strays = |leaf: Leaf| {
+        rotates.is_some_and(|rotates| rotates != leaf.ca())
+            && !draft.seen.strays(seen, &draft.record, leaf.ca()).is_empty()
+    };
+    let is_current = |secret: &LeafSecret| {
+        secret.content.as_ref().is_ok_and(|content| content.trust >= draft.record.trust)
+    };
+    if seen.leaves.iter().any(|(leaf, secret)| has_strays(*leaf) && is_current(secret)) {
+        draft.write_record(step, |record| record.trust += 1);
+    }
     for (leaf, secret) in &seen.leaves {
-        let of_leaf = rotation.filter(|rotation| rotation.ca == leaf.ca());
-        let trust = of_leaf.map(|rotation| seen.to_trust(rotation)).unwrap_or_default();
+        let trust = draft.seen.to_trust(seen, &draft.record, leaf.ca());
         let trust: Vec<Fingerprint> = trust.into_iter().cloned().collect();
-        let dropping = of_leaf.filter(|rotation| rotation.stage == RotationStage::Drop);
-        let drop: Vec<Fingerprint> = dropping.into_iter().flat_map(Rotation::forgotten).cloned().collect();
-        if !draft.signs(*leaf) && !is_written(secret, draft.record.trust, &trust, &drop) {
+        if !trust.is_empty() && !draft.signs(*leaf) && !is_written(secret, draft.record.trust, &trust) {
             let write = KubeEffect::WriteTrust {
                 leaf: *leaf,
                 secret: secret.uid.clone(),
                 resource_version: secret.resource_version.clone(),
                 trust,
-                drop,
                 generation: draft.record.trust,
             };
             draft.propose(Effect::kube(step, write));
@@ -337,14 +363,12 @@ fn write_bundles(draft: &mut Draft<'_>, seen: &Certificates, rotation: Option<&R
     }
 }
 
-fn is_written(secret: &LeafSecret, generation: u32, trust: &[Fingerprint], drop: &[Fingerprint]) -> bool {
+fn is_written(secret: &LeafSecret, generation: u32, trust: &[Fingerprint]) -> bool {
     let Ok(content) = &secret.content else {
         // I3 issues it anew first.
         return true;
     };
-    content.trust >= generation
-        && trust.iter().all(|one| content.trusted.contains(one))
-        && !drop.iter().any(|one| content.trusted.contains(one))
+    content.trust >= generation && content.trusted == trust
 }
 
 /// C3, C4.

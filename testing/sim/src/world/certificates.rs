@@ -69,6 +69,36 @@ impl World {
         }
     }
 
+    /// Whether each bundle, and each process that runs, has the recorded authority of its port and nothing else, where no rotation is recorded.
+    pub(crate) fn trusts_only_what_is_recorded(&self) -> Result<(), String> {
+        let record = self.record();
+        if record.rotation.is_some() {
+            return Ok(());
+        }
+        let judge = |leaf: Leaf, bundle: &str, whose: &str| {
+            let of_clients = record.authority_of(Ca::Clients);
+            let recorded = record.authority_of(leaf.ca()).or(of_clients);
+            let found = crate::trust::fingerprints(bundle);
+            if found.iter().eq(recorded) {
+                Ok(())
+            } else {
+                Err(format!("{whose} trusts {found:?}, and status records {recorded:?}"))
+            }
+        };
+        for leaf in record.leaves() {
+            let name = Certificate::from(leaf).secret_name(&self.at);
+            let Some(secret) = self.object(Kind::Secret, &name) else { continue };
+            judge(leaf, text(&secret, "/data/ca.crt"), &name)?;
+        }
+        let running = self.etcd.processes().filter(|(_, process)| process.state == State::Running);
+        for (at, process) in running {
+            let Some(own) = self.trust.members.get(at) else { continue };
+            judge(Leaf::Server, &own.server_ca, &process.launch.name)?;
+            judge(Leaf::Peer, &own.peers_ca, &process.launch.name)?;
+        }
+        Ok(())
+    }
+
     /// The content of the leaves' Secrets; `None` while one of them is missing.
     fn secrets_of_leaves(&self) -> Option<Mounted> {
         let secret = |leaf: Leaf| self.object(Kind::Secret, &Certificate::from(leaf).secret_name(&self.at));
