@@ -20,6 +20,75 @@ use crate::safety;
 /// No generation of trust comes that far: a person made it up.
 const MADE_UP: u32 = 1_000_000;
 
+/// The same where no Pod exists. An authority that is to be replaced by order is replaced at once; whether that is under way.
+pub(crate) fn advance_without_pods(draft: &mut Draft<'_>) -> bool {
+    let swaps = swap(draft);
+    if !swaps {
+        advance(draft);
+    }
+    swaps
+}
+
+/// C1 and C4 in one: nobody trusts anything, so nobody has to learn to trust the new one first. It takes the place of one that is lost, has ended or
+/// cannot be read as well as of one that signs.
+fn swap(draft: &mut Draft<'_>) -> bool {
+    let Some(seen) = draft.seen.certificates.as_ref() else { return false };
+    let Some(ca) = draft.seen.unspent_rotation(&draft.record).map(|order| order.ca) else { return false };
+    if safety::may_swap(draft.seen, &draft.record, ca).is_err() {
+        return false;
+    }
+    let Some(Wanted { order, given, .. }) =
+        permitted(draft, wanted_of(draft.seen, seen, &draft.record, (ca, draft.now)))
+    else {
+        return false;
+    };
+    let from = draft.record.authority_of(draft.seen.signs_for(seen, &draft.record, ca)).cloned();
+    let secret = seen.authorities.get(&ca);
+    let found = secret.and_then(|secret| made(draft, secret, (from.as_ref(), &[]), given.as_ref()));
+    let Some(to) = found.map(|to| to.fingerprint.clone()) else {
+        let make = match secret {
+            None => KubeEffect::CreateAuthority { ca, given },
+            Some(secret) => make_next(ca, secret, given),
+        };
+        draft.propose(Effect::kube(Step::C1, make));
+        return true;
+    };
+    draft.write_record(Step::C4, |record| {
+        record.record_authority(ca, to);
+        if ca == Ca::Clients {
+            record.given = given.is_some();
+        }
+        record.rotation = record.rotation.take().filter(|rotation| rotation.ca != ca);
+        record.spent_rotation = order;
+        record.trust += 1;
+    });
+    true
+}
+
+/// What is wanted, if nothing is in the way of it that a person has to know.
+fn permitted(draft: &mut Draft<'_>, wanted: Result<Option<Wanted>, String>) -> Option<Wanted> {
+    let refusal = match wanted {
+        Ok(Some(wanted)) => {
+            let seen = draft.seen.certificates.as_ref()?;
+            let shared = draft.seen.signs_for(seen, &draft.record, Ca::Peers) == Ca::Clients;
+            if wanted.ca == Ca::Clients && shared {
+                "it signs for peers, too. Let them have an authority of their own first: operator.etcd.io/rotate-ca=peers"
+                    .to_owned()
+            } else {
+                let given = wanted.given.as_ref();
+                match safety::may_replace_authority(draft.seen, &draft.record, given, draft.now) {
+                    Ok(()) => return Some(wanted),
+                    Err(why) => why.to_string(),
+                }
+            }
+        }
+        Ok(None) => return None,
+        Err(why) => why,
+    };
+    draft.wait(Waiting::RotationRefused(refusal));
+    None
+}
+
 /// One step further, if it is safe. Nothing waits for it: the members serve on meanwhile.
 pub(crate) fn advance(draft: &mut Draft<'_>) {
     let Some(seen) = draft.seen.certificates.as_ref() else { return };
@@ -27,11 +96,14 @@ pub(crate) fn advance(draft: &mut Draft<'_>) {
     give_up_what_is_lost(draft, seen);
     turn_back(draft, seen);
     pass_on(draft, seen);
+    let untidy = match draft.record.rotation {
+        None => arrange(draft, seen, Step::C7),
+        Some(_) => Vec::new(),
+    };
     if draft.record.rotation.is_none() && !is_broken(Rule::R19Bundle) {
-        forget_strays(draft, seen);
+        forget_strays(draft, seen, &untidy);
     }
     if draft.record.rotation.is_none() {
-        let untidy = arrange(draft, seen, Step::C7);
         begin(draft, seen, (&untidy, Vec::new()));
     } else if safety::is_ordered_anew(draft.seen, &draft.record) {
         // Somebody may still present what those have signed.
@@ -66,11 +138,26 @@ pub(crate) struct Wanted {
 pub(crate) fn wanted(seen: &Snapshot, record: &Record, now: Instant) -> Result<Option<Wanted>, String> {
     let Some(certificates) = seen.certificates.as_ref() else { return Ok(None) };
     // That of peers first: it has no clients that need their time.
-    let order = ordered(seen, record, Ca::Peers);
-    if order.is_some() || is_due(seen, certificates, record, (Ca::Peers, now)) {
-        return Ok(Some(Wanted { ca: Ca::Peers, order, given: None }));
+    match wanted_of(seen, certificates, record, (Ca::Peers, now)) {
+        Ok(None) => wanted_of(seen, certificates, record, (Ca::Clients, now)),
+        of_peers => of_peers,
     }
-    wanted_of_clients(seen, certificates, record, now)
+}
+
+fn wanted_of(
+    seen: &Snapshot,
+    certificates: &Certificates,
+    record: &Record,
+    (ca, now): (Ca, Instant),
+) -> Result<Option<Wanted>, String> {
+    match ca {
+        Ca::Peers => {
+            let order = ordered(seen, record, Ca::Peers);
+            let is_wanted = order.is_some() || is_due(seen, certificates, record, (Ca::Peers, now));
+            Ok(is_wanted.then_some(Wanted { ca, order, given: None }))
+        }
+        Ca::Clients => wanted_of_clients(seen, certificates, record, now),
+    }
 }
 
 /// The same for the authority of clients alone.
@@ -166,16 +253,43 @@ fn give_up(draft: &mut Draft<'_>, seen: &Certificates, rotation: &Rotation) {
     }
 }
 
-/// What more than the recorded authority is trusted at rest: a rotation was given up or forgotten, or somebody put it there. Nobody that is served
-/// presents what it signed.
-fn forget_strays(draft: &mut Draft<'_>, seen: &Certificates) {
+/// What more than the recorded authority is trusted at rest: a rotation was given up or forgotten, or somebody put it there. Where a leaf of it is left
+/// that nothing can replace now, it is trusted until one does.
+fn forget_strays(draft: &mut Draft<'_>, seen: &Certificates, untidy: &[Ca]) {
     for ca in [Ca::Peers, Ca::Clients] {
+        if untidy.contains(&ca) {
+            continue;
+        }
+        let is_left = |leaf: Leaf| !draft.signs(leaf);
+        let presented = draft.seen.stray_signers(seen, &draft.record, ca, is_left);
         let strays = draft.seen.strays(seen, &draft.record, ca);
-        if !strays.is_empty() {
+        if !presented.is_empty() {
+            resume(draft, ca, presented, Step::I1);
+            return;
+        }
+        // Without a Pod nobody has read it.
+        if !strays.is_empty() && !draft.seen.pods.is_empty() {
             forget(draft, ca, strays);
             return;
         }
     }
+}
+
+/// The stage `Sign` once more: somebody may present what these have signed, so they are forgotten when nobody does.
+pub(crate) fn resume(draft: &mut Draft<'_>, ca: Ca, presented: BTreeSet<Fingerprint>, step: Step) {
+    let Some(seen) = draft.seen.certificates.as_ref() else { return };
+    let signer = draft.record.authority_of(draft.seen.signs_for(seen, &draft.record, ca)).cloned();
+    let previous = seen.authorities.get(&ca).and_then(|secret| secret.previous.as_ref());
+    let previous =
+        previous.map(|previous| previous.fingerprint.clone()).filter(|one| presented.contains(one));
+    let from = previous.or_else(|| presented.first().cloned());
+    let (Some(from), Some(to)) = (from, signer) else { return };
+    let earlier = presented.into_iter().filter(|one| *one != from).collect();
+    let since = draft.now;
+    draft.write_record(step, |record| {
+        let given = ca == Ca::Clients && record.given;
+        record.rotation = Some(Rotation { ca, from, to, earlier, given, stage: RotationStage::Sign, since });
+    });
 }
 
 /// C6 by itself: nothing but what signs is trusted, and what members have read they forget by a restart.
@@ -248,25 +362,8 @@ fn pass_on(draft: &mut Draft<'_>, seen: &Certificates) {
 /// C1. What the rotation before has left in the Secret goes first: members that do not trust it any more would be restarted again and again, where the
 /// next one has its name.
 fn begin(draft: &mut Draft<'_>, seen: &Certificates, (untidy, earlier): (&[Ca], Vec<Fingerprint>)) {
-    let Wanted { ca, order, given } = match wanted(draft.seen, &draft.record, draft.now) {
-        Ok(Some(wanted)) => wanted,
-        Ok(None) => return,
-        Err(why) => {
-            draft.wait(Waiting::RotationRefused(why));
-            return;
-        }
-    };
-    if ca == Ca::Clients && draft.seen.signs_for(seen, &draft.record, Ca::Peers) == Ca::Clients {
-        draft.wait(Waiting::RotationRefused(
-            "it signs for peers, too. Let them have an authority of their own first: operator.etcd.io/rotate-ca=peers"
-                .to_owned(),
-        ));
-        return;
-    }
-    if let Err(why) = safety::may_replace_authority(draft.seen, &draft.record, given.as_ref(), draft.now) {
-        draft.wait(Waiting::RotationRefused(why.to_string()));
-        return;
-    }
+    let wanted = wanted(draft.seen, &draft.record, draft.now);
+    let Some(Wanted { ca, order, given }) = permitted(draft, wanted) else { return };
     if let Err(why) = safety::may_begin_rotation(draft.seen, &draft.record) {
         draft.wait(Waiting::Unsafe(why));
         return;
@@ -293,15 +390,8 @@ fn take_or_record(
     from: Fingerprint,
     earlier: Vec<Fingerprint>,
 ) {
-    let Some(to) = made(draft, secret, (&from, &earlier), given.as_ref()) else {
-        let make = KubeEffect::MakeNextAuthority {
-            ca,
-            place: AuthorityPlace::Next,
-            given,
-            secret: secret.uid.clone(),
-            resource_version: secret.resource_version.clone(),
-        };
-        draft.propose(Effect::kube(Step::C1, make));
+    let Some(to) = made(draft, secret, (Some(&from), &earlier), given.as_ref()) else {
+        draft.propose(Effect::kube(Step::C1, make_next(ca, secret, given)));
         return;
     };
     let (to, since) = (to.fingerprint.clone(), draft.now);
@@ -313,21 +403,34 @@ fn take_or_record(
     });
 }
 
+fn make_next(ca: Ca, secret: &AuthoritySecret, given: Option<Fingerprint>) -> KubeEffect {
+    KubeEffect::MakeNextAuthority {
+        ca,
+        place: AuthorityPlace::Next,
+        given,
+        secret: secret.uid.clone(),
+        resource_version: secret.resource_version.clone(),
+    }
+}
+
 /// The authority in the Secret that is to take the place of the present one, if it was made, or copied, and can be used.
 fn made<'a>(
     draft: &Draft<'_>,
     secret: &'a AuthoritySecret,
-    (from, earlier): (&Fingerprint, &[Fingerprint]),
+    (from, earlier): (Option<&Fingerprint>, &[Fingerprint]),
     given: Option<&Fingerprint>,
 ) -> Option<&'a Authority> {
     // Where the present one is not in this Secret, because it is in that of clients, or lost, the new one has the place of the signer.
-    let own = secret.content.as_ref().ok().filter(|_| secret.with(from).is_none());
+    let is_absent = from.is_none_or(|from| secret.with(from).is_none());
+    let own = secret.content.as_ref().ok().filter(|_| is_absent);
     // What was copied before the spec ceased to name it is not taken for one that was made.
     let next = secret.next.as_ref().filter(|next| given.is_some() || next.minted);
     if let Some(given) = given {
         return next.into_iter().chain(own).find(|made| made.fingerprint == *given);
     }
-    let is_another = |made: &&Authority| made.fingerprint != *from && !earlier.contains(&made.fingerprint);
+    let is_another = |made: &&Authority| {
+        Some(&made.fingerprint) != from && !earlier.contains(&made.fingerprint) && !made.keyless
+    };
     next.or(own).filter(is_another).filter(|made| draft.now < made.validity.renewal())
 }
 
@@ -338,8 +441,7 @@ fn write_bundles(draft: &mut Draft<'_>, seen: &Certificates) {
     let step = if stage == Some(RotationStage::Drop) { Step::C6 } else { Step::C2 };
     // Whoever has read more at the other port reads it again with the rest. What has an earlier generation is read again anyway.
     let has_strays = |leaf: Leaf| {
-        rotates.is_some_and(|rotates| rotates != leaf.ca())
-            && !draft.seen.strays(seen, &draft.record, leaf.ca()).is_empty()
+        rotates != Some(leaf.ca()) && !draft.seen.strays(seen, &draft.record, leaf.ca()).is_empty()
     };
     let is_current = |secret: &LeafSecret| {
         secret.content.as_ref().is_ok_and(|content| content.trust >= draft.record.trust)
@@ -431,6 +533,9 @@ fn arrange(draft: &mut Draft<'_>, seen: &Certificates, step: Step) -> Vec<Ca> {
         let Some(signer) = draft.record.authority_of(ca).cloned() else { continue };
         let Some(secret) = seen.authorities.get(&ca) else { continue };
         let rotation = draft.record.rotation.as_ref().filter(|rotation| rotation.ca == ca);
+        if rotation.is_some_and(|rotation| rotation.stage == RotationStage::Trust) {
+            continue;
+        }
         let from = rotation.map(|rotation| &rotation.from);
         let previous = from.filter(|from| {
             let is_previous = |previous: &Authority| previous.fingerprint == **from;

@@ -45,7 +45,7 @@ pub use quorum_recovery::{is_read, is_stopped, may_recover};
 pub use replace::{has_claim, may_replace, needs_claim};
 pub(crate) use rotation::is_ordered_anew;
 pub use rotation::{
-    is_dropped, may_begin_rotation, may_drop_earlier, may_pass_on, may_sign_with_new, may_turn_back,
+    is_dropped, may_begin_rotation, may_drop_earlier, may_pass_on, may_sign_with_new, may_swap, may_turn_back,
 };
 pub(crate) use serves::may_leave_out;
 

@@ -562,3 +562,77 @@ fn r19_the_new_authority_does_not_sign_while_a_member_that_starts_would_not_trus
     assert_eq!(judged(), Err(Unsafe::BundleNotWritten));
     without("BundleNotWritten", || assert_eq!(judged(), Ok(())));
 }
+
+/// No Pod exists, and this has become of the authority.
+fn without_pods(ca: Ca, what: &str) -> World {
+    let mut world = World::running(3);
+    world.seen.desired.size = 0;
+    world.settle();
+    assert!(world.seen.pods.is_empty());
+    let now = world.now;
+    let other = crate::world::certificates::authority(&world.seen, "ca-of-somebody", now);
+    let seen = world.seen.certificates.as_mut().unwrap();
+    let own = seen.authorities.get_mut(&ca).unwrap();
+    match what {
+        "lost" => drop(seen.authorities.remove(&ca)),
+        "ended" => own.content.as_mut().unwrap().validity.not_after = now,
+        "unreadable" => own.content = Err("it has no tls.key".to_owned()),
+        "without its key" => own.content.as_mut().unwrap().keyless = true,
+        "another one" => own.content = other.content,
+        "all Secrets" => {
+            seen.authorities.clear();
+            seen.leaves.clear();
+        }
+        _ => {}
+    }
+    world
+}
+
+#[test]
+fn without_a_pod_an_authority_is_replaced_at_once_by_order_whatever_has_become_of_it() {
+    let all = ["as it was", "lost", "ended", "unreadable", "without its key", "another one", "all Secrets"];
+    for (ca, what) in Ca::ALL.into_iter().flat_map(|ca| all.map(|what| (ca, what))) {
+        let mut world = without_pods(ca, what);
+        let (before, began) = (world.seen.record.authority_of(ca).cloned(), world.now);
+        let orders = if what == "all Secrets" { Ca::ALL.to_vec() } else { vec![ca] };
+        for (number, ordered) in orders.into_iter().enumerate() {
+            order(&mut world, ordered, &format!("/{number}"));
+            world.settle();
+        }
+        assert_ne!(world.seen.record.authority_of(ca).cloned(), before, "{ca} {what}");
+        assert!(stage(&world).is_none() && world.now - began < Span::seconds(DAY), "{ca} {what}");
+        assert!(world.plan().effects.is_empty(), "{ca} {what}: the order is spent");
+        world.seen.desired.size = 3;
+        world.settle();
+        assert_eq!(world.seen.pods.len(), 3, "{ca} {what}");
+        only_the_recorded_are_trusted(&world);
+        trust_each_other(&world);
+    }
+}
+
+#[test]
+fn r19_no_authority_is_replaced_at_once_while_a_pod_exists_or_without_an_order() {
+    use quorate_planner::safety::may_swap;
+    let mut world = ordered(3, Ca::Peers);
+    let judge = |world: &World, ca| may_swap(&world.seen, &world.seen.record, ca);
+    assert_eq!(judge(&world, Ca::Peers), Err(Unsafe::PodsExist));
+    without("PodsExist", || assert_eq!(judge(&world, Ca::Peers), Ok(())));
+    world.seen.pods.clear();
+    assert_eq!(judge(&world, Ca::Peers), Ok(()));
+    assert_eq!(judge(&world, Ca::Clients), Err(Unsafe::AnotherAuthority));
+    world.seen.rotation_policy.order = None;
+    assert_eq!(judge(&world, Ca::Peers), Err(Unsafe::AnotherAuthority));
+}
+
+#[test]
+fn a_missing_leaf_that_nothing_can_sign_holds_up_only_the_pods_that_would_mount_it() {
+    let mut world = World::running(3);
+    let seen = world.seen.certificates.as_mut().unwrap();
+    seen.authorities.remove(&Ca::Clients);
+    seen.leaves.remove(&Leaf::Server);
+    world.seen.pods.remove(&name("demo-1"));
+    let plan = world.plan();
+    assert!(plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::AuthorityLost { .. })), "{plan:?}");
+    let makes = |effect: &Effect| effect.to_string().starts_with("create Pod demo-1");
+    assert!(plan.effects.iter().any(makes), "{:?}", plan.effects);
+}

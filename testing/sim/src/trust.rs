@@ -38,6 +38,8 @@ pub(crate) struct Mounted {
 pub struct Trust {
     /// How many authorities were generated.
     authorities: u64,
+    /// The person takes no backups.
+    pub(crate) without_backups: bool,
     /// A person's backups of the Secrets of the first authorities, by their names.
     pub(crate) backups: BTreeMap<String, Value>,
     /// The authorities that a running etcd trusts, by the uid of its Pod: as they were in its Secrets when it started.

@@ -29,6 +29,11 @@ fn condition(world: &World, type_: &str) -> String {
     format!("{} {}", found.status, found.reason)
 }
 
+fn message(world: &World, type_: &str) -> String {
+    let conditions = world.cluster().unwrap().status.unwrap().conditions;
+    conditions.into_iter().find(|one| one.type_ == type_).unwrap().message
+}
+
 /// The edit by which a person orders to replace an authority. Clients have no time.
 fn rotation(text: &str) -> Value {
     json!({ "metadata": { "annotations": { "operator.etcd.io/rotate-ca": text } },
@@ -254,4 +259,40 @@ fn r19_an_authority_that_somebody_puts_beside_a_leaf_is_trusted_by_nobody_in_the
     }
     let left = without("R19 bundle", || planted("demo-peer-tls"));
     assert_eq!(left, Some(Property::OnlyTheRecordedAreTrusted));
+}
+
+/// Every Secret of the cluster is gone, such as with a namespace that was restored without them. A person without a backup does what the message says.
+#[test]
+fn where_every_secret_is_deleted_a_person_without_a_backup_has_the_cluster_back_with_its_data() {
+    for waits_at_first in [true, false] {
+        let mut world = at_rest(3);
+        world.forget_backups();
+        assert!(world.strike(&serde_json::from_value::<Fault>(json!("client-writes")).unwrap()));
+        for secret in world.names(Kind::Secret) {
+            assert!(world.strike(&Fault::Remove("Secret".to_owned(), secret)));
+        }
+        if waits_at_first {
+            assert!(world.strike(&Fault::KillPod("demo-1".to_owned())));
+            while world.go().is_some() {}
+            assert_eq!(condition(&world, "TLSReady"), "False AuthorityLost");
+            let message = message(&world, "TLSReady");
+            for says in ["Without a backup", "operator.etcd.io/rotate-ca=clients or =peers", "spec.size 0"] {
+                assert!(message.contains(says), "{message}");
+            }
+        }
+        world.edit(&json!({ "size": 0 })).unwrap();
+        while world.go().is_some() {}
+        assert!(world.names(Kind::Pod).is_empty());
+        for text in ["clients", "peers"] {
+            order(&mut world, text);
+            for _ in 0..4 {
+                while world.go().is_some() {}
+                world.operate();
+            }
+        }
+        world.edit(&json!({ "size": 3 })).unwrap();
+        assert_eq!(come_to_rest(&mut world), None, "{:?}", world.oracle.violation());
+        assert_eq!(condition(&world, "TLSReady"), "True CertificatesIssued");
+        assert_eq!(condition(&world, "Available").split(' ').next(), Some("True"));
+    }
 }

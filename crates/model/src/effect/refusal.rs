@@ -77,6 +77,8 @@ pub enum Unsafe {
     BundleNotWritten,
     /// R19: a bundle has what the record says, and nothing else.
     OtherBundle,
+    /// R19: a Pod exists, whose process trusts the authority that another one would replace at once.
+    PodsExist,
     /// R19: the authority of clients is not the one that the spec names, or that cannot be taken.
     OtherSource,
     /// C1: a DataStore of Kamaji may exist, whose tenants get certificates by the key of the authority of clients, and the next one is without its key.
@@ -166,6 +168,7 @@ impl Unsafe {
         EarlierPresented,
         BundleNotWritten,
         OtherBundle,
+        PodsExist,
         OtherSource,
         TenantsNeedKey,
         TenantsNotTold,
@@ -290,6 +293,7 @@ impl fmt::Display for Unsafe {
             }
             Self::BundleNotWritten => f.write_str("the Secrets of the certificates are being written"),
             Self::OtherBundle => f.write_str("status does not record that these authorities are to be trusted"),
+            Self::PodsExist => f.write_str("a Pod exists, and its member trusts the certificate authority that signs now"),
             Self::OtherSource => f.write_str("the certificate authority is not the one that the spec names"),
             Self::TenantsNeedKey => f.write_str(
                 "Kamaji signs certificates of its tenants with the key of the authority of clients, and the one that spec.tls names is without its key. Set \

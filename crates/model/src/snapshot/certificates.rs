@@ -217,16 +217,28 @@ impl Snapshot {
         }
     }
 
-    /// The authorities that leaves of a port are of, or have beside them, and of which the record knows nothing.
+    /// The authorities that leaves of a port have beside them, and of which the record knows nothing.
     pub fn strays(&self, certificates: &Certificates, record: &Record, ca: Ca) -> BTreeSet<Fingerprint> {
         let known = self.bundle(certificates, record, ca);
         if known.is_empty() {
             return BTreeSet::new();
         }
-        let leaves = certificates.leaves.iter().filter(|(leaf, _)| leaf.ca() == ca);
-        let leaves = leaves.filter_map(|(_, secret)| secret.content.as_ref().ok());
-        let shown = leaves.flat_map(|leaf| leaf.signed_by.iter().chain(&leaf.trusted));
+        let shown = certificates.of_port(ca).flat_map(|(_, leaf)| &leaf.trusted);
         shown.filter(|one| !known.contains(one)).cloned().collect()
+    }
+
+    /// The authorities of which the record knows nothing and that have signed those of the leaves of a port that are left.
+    pub fn stray_signers(
+        &self,
+        certificates: &Certificates,
+        record: &Record,
+        ca: Ca,
+        is_left: impl Fn(Leaf) -> bool,
+    ) -> BTreeSet<Fingerprint> {
+        let known = self.bundle(certificates, record, ca);
+        let left = certificates.of_port(ca).filter(|(leaf, _)| is_left(*leaf));
+        let signers = left.filter_map(|(_, leaf)| leaf.signed_by.as_ref());
+        signers.filter(|one| !known.is_empty() && !known.contains(one)).cloned().collect()
     }
 
     fn shares_authority(&self, certificates: &Certificates, record: &Record) -> bool {
@@ -400,6 +412,12 @@ impl Certificates {
             secret.with(one).is_some() || previous == Some(one)
         };
         self.authorities.values().any(is_placed) || self.is_beside_a_leaf(one)
+    }
+
+    /// The leaves of a port that can be read.
+    fn of_port(&self, ca: Ca) -> impl Iterator<Item = (Leaf, &LeafCertificate)> {
+        let of_port = self.leaves.iter().filter(move |(leaf, _)| leaf.ca() == ca);
+        of_port.filter_map(|(leaf, secret)| Some((*leaf, secret.content.as_ref().ok()?)))
     }
 
     fn is_beside_a_leaf(&self, one: &Fingerprint) -> bool {

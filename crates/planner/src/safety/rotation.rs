@@ -25,6 +25,16 @@ pub(crate) fn is_ordered_anew(seen: &Snapshot, record: &Record) -> bool {
     })
 }
 
+/// C1, C4: whether another authority may take the place of the present one at once: a person ordered it, and no process runs that trusts the present one.
+pub fn may_swap(seen: &Snapshot, record: &Record, ca: Ca) -> Judged {
+    super::clocks_agree(seen)?;
+    if !seen.pods.is_empty() {
+        forbid(Unsafe::PodsExist)?;
+    }
+    let is_ordered = seen.unspent_rotation(record).is_some_and(|order| order.ca == ca);
+    if is_ordered && record.is_bootstrapped() { Ok(()) } else { forbid(Unsafe::AnotherAuthority) }
+}
+
 /// C1: whether a rotation may begin: everything is there, and is what it should be.
 pub fn may_begin_rotation(seen: &Snapshot, record: &Record) -> Judged {
     super::clocks_agree(seen)?;
@@ -155,7 +165,8 @@ pub(super) fn needs_secret(scene: &Scene<'_>, seen: &Certificates, ca: Ca) -> bo
     let has_signer = scene.record.authority_of(scene.seen.signs_for(seen, scene.record, ca)).is_some();
     let wanted = rotate::wanted(scene.seen, scene.record, scene.now);
     let is_wanted = wanted.is_ok_and(|wanted| wanted.is_some_and(|wanted| wanted.ca == ca));
-    is_absent && has_signer && is_wanted && may_begin_rotation(scene.seen, scene.record).is_ok()
+    let may_begin = has_signer && is_wanted && may_begin_rotation(scene.seen, scene.record).is_ok();
+    is_absent && (may_begin || may_swap(scene.seen, scene.record, ca).is_ok())
 }
 
 /// C1: beside the authority that it takes the place of, and before anything is recorded.
@@ -178,7 +189,10 @@ pub(super) fn may_make_next(
     }
     let seen = scene.seen.certificates.as_ref().ok_or(Unsafe::AnotherAuthority)?;
     certificates::is_of_source(scene, seen, ca, given)?;
-    if scene.record.rotation.is_none() || is_ordered_anew(scene.seen, scene.record) {
+    let is_free = scene.record.rotation.is_none()
+        || is_ordered_anew(scene.seen, scene.record)
+        || may_swap(scene.seen, scene.record, ca).is_ok();
+    if is_free {
         return super::may_replace_authority(scene.seen, scene.record, given, scene.now);
     }
     may_pass_on(scene.seen, scene.record, scene.now)

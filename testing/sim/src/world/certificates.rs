@@ -29,6 +29,7 @@ impl World {
     pub(crate) fn judge_trust(&mut self) {
         for name in authorities(&self.at) {
             if let Some(secret) = self.object(Kind::Secret, &name)
+                && !self.trust.without_backups
                 && !self.trust.backups.contains_key(&name)
             {
                 self.trust.backups.insert(name, Value::clone(&secret));
@@ -160,6 +161,12 @@ impl World {
             }
         };
         done.map_err(|error| error.message)
+    }
+
+    /// The person has no backup of any Secret, and takes none.
+    pub fn forget_backups(&mut self) {
+        self.trust.without_backups = true;
+        self.trust.backups.clear();
     }
 
     /// A person restores the Secret of an authority from a backup, as the runbook says.
