@@ -170,11 +170,10 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
             let act = found.and_then(|found| rotation::arrange(found, as_seen, signer, previous.as_ref()));
             write(Kind::Secret, &name, act.unwrap_or_else(refused_patch))
         }
-        KubeEffect::WriteTrust { leaf, secret, resource_version, trust, drop, generation } => {
+        KubeEffect::WriteTrust { leaf, secret, resource_version, trust, generation } => {
             let own = (at, &snapshot.uid);
             let as_seen = (secret, resource_version.as_str());
-            let bundle = (trust.as_slice(), drop.as_slice());
-            let act = rotation::write_trust(&seen.secrets, own, *leaf, as_seen, bundle, *generation);
+            let act = rotation::write_trust(&seen.secrets, own, *leaf, as_seen, (trust, *generation));
             let act = act.unwrap_or_else(refused_patch);
             write(Kind::Secret, &Certificate::from(*leaf).secret_name(at), act)
         }

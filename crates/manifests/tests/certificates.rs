@@ -218,17 +218,13 @@ fn s04_leaves_are_renewed_at_two_thirds_of_their_life_by_the_same_authority() {
     let mut world = with_tls();
     let (cert, key) = (pem(&world, "demo-peer-tls", "tls.crt"), pem(&world, "demo-peer-tls", "tls.key"));
     let ca = pem(&world, "demo-peer-ca", "tls.crt");
-    // A person has added an authority that members are to trust as well.
-    let bundle = format!("{ca}{}", another_authority(&world).cert);
-    put(&mut world, "demo-peer-tls", "ca.crt", &bundle);
-    world.settle();
     assert_eq!(pem(&world, "demo-peer-tls", "tls.crt"), cert, "not before");
 
     world.now = world.now + Span::seconds(250 * DAY);
     world.settle();
     assert_ne!(pem(&world, "demo-peer-tls", "tls.crt"), cert);
     assert_ne!(pem(&world, "demo-peer-tls", "tls.key"), key);
-    assert_eq!(pem(&world, "demo-peer-tls", "ca.crt"), bundle, "what members trust does not change");
+    assert_eq!(pem(&world, "demo-peer-tls", "ca.crt"), ca, "what members trust does not change");
     assert_eq!(pem(&world, "demo-peer-ca", "tls.crt"), ca);
     let peer = seen(&world).leaves[&Leaf::Peer].clone().content.unwrap();
     assert_eq!(
@@ -236,6 +232,22 @@ fn s04_leaves_are_renewed_at_two_thirds_of_their_life_by_the_same_authority() {
         Some(seen(&world).authorities[&Ca::Peers].clone().content.unwrap().fingerprint)
     );
     assert_eq!(reason(&world), is("True", "CertificatesIssued"));
+}
+
+#[test]
+fn what_somebody_adds_to_a_bundle_is_taken_out_and_told_until_every_member_has_forgotten_it() {
+    let mut world = with_tls();
+    let ca = pem(&world, "demo-peer-ca", "tls.crt");
+    let bundle = format!("{ca}{}", another_authority(&world).cert);
+    put(&mut world, "demo-peer-tls", "ca.crt", &bundle);
+    world.settle();
+    assert_eq!(pem(&world, "demo-peer-tls", "ca.crt"), ca);
+    let recorded = world.status().certificates.unwrap();
+    assert_eq!((recorded.trust, recorded.rotation.unwrap().stage), (1, "Drop".to_owned()));
+    // No member of this world is seen.
+    let (status, why, message) = world.condition("TLSReady");
+    assert_eq!((status, why), is("True", "RotatingAuthority"));
+    assert!(message.contains("is no longer to be trusted beside it"), "{message}");
 }
 
 #[test]
@@ -317,7 +329,9 @@ fn s04_a_leaf_that_cannot_be_used_is_reported_and_issued_anew_in_its_secret() {
         }
         assert_eq!((status, found), is("False", "CertificatesMissing"));
         world.settle();
-        assert_eq!(reason(&world), is("True", "CertificatesIssued"));
+        // What was beside it members may have read.
+        let then = if key == "ca.crt" { "RotatingAuthority" } else { "CertificatesIssued" };
+        assert_eq!(reason(&world), is("True", then));
         assert_eq!(pem(&world, "demo-server-tls", "ca.crt"), pem(&world, "demo-ca", "ca.crt"));
     }
 }

@@ -67,6 +67,10 @@ pub struct Handshake {
     pub trusts: BTreeSet<Fingerprint>,
     /// The authority that signed the leaf that it presents, if it is known.
     pub serves: Option<Fingerprint>,
+    /// How many authorities it names.
+    pub named: usize,
+    /// How many of those no Secret has.
+    pub unknown: usize,
 }
 
 /// How much of a fingerprint names it: what messages show.
@@ -92,15 +96,13 @@ impl Rotation {
         }
     }
 
-    /// Those that every bundle has to have beside the signer.
-    pub fn also_trusted(&self) -> Vec<&Fingerprint> {
+    /// What every bundle of the port has in this stage, the signer first, and nothing beside it.
+    pub fn bundle(&self) -> Vec<&Fingerprint> {
+        let earlier = self.earlier.iter().filter(|one| **one != self.to);
         match self.stage {
-            RotationStage::Trust => {
-                let earlier = self.earlier.iter().filter(|one| **one != self.to);
-                std::iter::once(&self.to).chain(earlier).collect()
-            }
-            RotationStage::Sign => self.forgotten().collect(),
-            RotationStage::Drop => Vec::new(),
+            RotationStage::Trust => [&self.from, &self.to].into_iter().chain(earlier).collect(),
+            RotationStage::Sign => [&self.to, &self.from].into_iter().chain(earlier).collect(),
+            RotationStage::Drop => vec![&self.to],
         }
     }
 
@@ -122,6 +124,14 @@ impl Rotation {
             RotationStage::Drop => return None,
         };
         (self.ca == Ca::Clients && !self.is_named_by(said)).then(|| self.since + policy.client_grace)
+    }
+}
+
+impl Handshake {
+    /// Whether it names these authorities and nothing else. Where several have one name, it does not show which of them is meant, only how many.
+    pub fn trusts_only(&self, bundle: &[&Fingerprint]) -> bool {
+        let is_one_of = |one: &Fingerprint| bundle.contains(&one);
+        self.unknown == 0 && self.named == bundle.len() && self.trusts.iter().all(is_one_of)
     }
 }
 
@@ -158,11 +168,28 @@ mod tests {
             stage,
             since: Instant(0),
         };
-        assert_eq!(at(RotationStage::Trust, &c).also_trusted(), [&c, &a]);
-        assert_eq!(at(RotationStage::Sign, &c).also_trusted(), [&b, &a]);
-        assert_eq!(at(RotationStage::Drop, &c).also_trusted(), Vec::<&Fingerprint>::new());
+        assert_eq!(at(RotationStage::Trust, &c).bundle(), [&b, &c, &a]);
+        assert_eq!(at(RotationStage::Sign, &c).bundle(), [&c, &b, &a]);
+        assert_eq!(at(RotationStage::Drop, &c).bundle(), [&c]);
         assert_eq!(at(RotationStage::Drop, &c).forgotten().collect::<Vec<_>>(), [&b, &a]);
-        assert_eq!(at(RotationStage::Trust, &a).also_trusted(), [&a]);
+        assert_eq!(at(RotationStage::Trust, &a).bundle(), [&b, &a]);
         assert_eq!(at(RotationStage::Drop, &a).forgotten().collect::<Vec<_>>(), [&b]);
+    }
+
+    #[test]
+    fn a_handshake_shows_whether_more_is_trusted_than_a_bundle_has_also_where_nobody_knows_it() {
+        let [a, b] = ["a", "b"].map(Fingerprint::new);
+        let shown = |trusts: &[&Fingerprint], named, unknown| Handshake {
+            trusts: trusts.iter().copied().cloned().collect(),
+            serves: None,
+            named,
+            unknown,
+        };
+        assert!(shown(&[&a], 1, 0).trusts_only(&[&a]));
+        assert!(!shown(&[&a, &b], 2, 0).trusts_only(&[&a]));
+        assert!(!shown(&[&a], 2, 1).trusts_only(&[&a]));
+        assert!(!shown(&[], 1, 1).trusts_only(&[&a]));
+        // Two have one name, and it names one of them.
+        assert!(shown(&[], 1, 0).trusts_only(&[&a]));
     }
 }

@@ -8,6 +8,7 @@ use quorate_model::snapshot::{Authority, AuthorityLoss, AuthoritySecret, Certifi
 use quorate_model::{Ca, Effect, Fingerprint, KubeEffect, Leaf, Step, Waiting};
 
 use crate::draft::{Draft, Progress};
+use crate::rotate;
 
 /// Done when every leaf exists, so that Pods can mount them.
 pub(crate) fn provide(draft: &mut Draft<'_>) -> Progress {
@@ -44,22 +45,36 @@ pub(crate) fn provide(draft: &mut Draft<'_>) -> Progress {
     if all_known {
         sign(draft, seen);
     }
-    let holds_up = draft
-        .record
-        .leaves()
-        .any(|leaf| !seen.leaves.contains_key(&leaf) && !is_out_of_reach(draft, seen, leaf));
-    if holds_up { Progress::Pending } else { Progress::Done }
+    let is_missing = |leaf: &Leaf| !seen.leaves.contains_key(leaf);
+    if !draft.record.is_bootstrapped() {
+        let any_missing = draft.record.leaves().any(|leaf| is_missing(&leaf));
+        return if any_missing { Progress::Pending } else { Progress::Done };
+    }
+    // No member serves, so no pass comes as far as this otherwise, and whatever starts reads all anew.
+    let is_ready = !draft.seen.pods.is_empty() || {
+        let is_swapped = rotate::advance_without_pods(draft);
+        !is_swapped && is_settled(draft, seen)
+    };
+    // Only the Pods that would mount one wait for a leaf that nothing here can sign.
+    let is_coming = draft.record.leaves().any(|leaf| is_missing(&leaf) && draft.signs(leaf));
+    if is_ready && !is_coming { Progress::Done } else { Progress::Pending }
 }
 
-/// Whether a leaf of a running cluster is missing and comes from somewhere else, where it is not. Nothing but the Pods that would mount it waits:
-/// another authority, which can have one, may take the place of this one meanwhile.
-fn is_out_of_reach(draft: &Draft<'_>, seen: &Certificates, leaf: Leaf) -> bool {
-    let signing = draft.seen.signing(seen, &draft.record, leaf.ca());
-    let Signing::With(secret, authority) = signing else { return false };
-    // C4 gives the authority its place first.
-    let is_to_come = !secret.is_first(&authority.fingerprint);
-    let is_elsewhere = authority.keyless && !seen.can_have(leaf, authority, draft.now);
-    draft.record.is_bootstrapped() && (is_to_come || is_elsewhere)
+/// Whether each leaf is what a Pod that starts now has to read, or cannot become that.
+fn is_settled(draft: &Draft<'_>, seen: &Certificates) -> bool {
+    let has_strays = Ca::ALL.iter().any(|ca| !draft.seen.strays(seen, &draft.record, *ca).is_empty());
+    !has_strays
+        && seen.leaves.iter().all(|(leaf, secret)| {
+            let is_current = secret.content.as_ref().map_or(true, |leaf| leaf.trust >= draft.record.trust);
+            let signing = draft.seen.signing(seen, &draft.record, leaf.ca());
+            let is_usable = match signing {
+                Signing::With(_, authority) if seen.can_have(*leaf, authority, draft.now) => {
+                    secret.why_unusable_in(&draft.record, *leaf, authority, draft.now).is_none()
+                }
+                Signing::With(..) | Signing::ToCreate | Signing::Lost(_) => true,
+            };
+            is_current && is_usable
+        })
 }
 
 /// B2. Where the spec names an authority of clients, it is a copy of that, or nothing is made.
@@ -185,13 +200,32 @@ fn keep_key(
 
 /// I1. Before any leaf is signed (R3).
 fn record(draft: &mut Draft<'_>, ca: Ca, authority: &Authority) {
-    if draft.record.authority_of(ca).is_none() {
+    let is_new = draft.record.authority_of(ca).is_none();
+    if is_new {
         let fingerprint = authority.fingerprint.clone();
         draft.write_record(Step::I1, |record| record.record_authority(ca, fingerprint));
     }
     let given = draft.seen.certificates.as_ref().and_then(|seen| seen.given.as_ref());
     if ca == Ca::Clients && given.is_some_and(|given| given.is(&authority.fingerprint)) {
         draft.write_record(Step::I1, |record| record.given = true);
+    }
+    if is_new {
+        resume(draft, ca);
+    }
+}
+
+/// I1, where status was lost in the middle of a rotation, as bundles show: somebody may still present what another authority has signed, so that one is
+/// forgotten only when nobody does. One that has not signed yet was never presented.
+fn resume(draft: &mut Draft<'_>, ca: Ca) {
+    let Some(seen) = draft.seen.certificates.as_ref().filter(|_| draft.record.rotation.is_none()) else {
+        return;
+    };
+    let mut presented = draft.seen.strays(seen, &draft.record, ca);
+    let next = seen.authorities.get(&ca).and_then(|secret| secret.next.as_ref());
+    presented.retain(|one| next.is_none_or(|next| next.fingerprint != *one));
+    presented.extend(draft.seen.stray_signers(seen, &draft.record, ca, |_| true));
+    if !presented.is_empty() {
+        rotate::resume(draft, ca, presented, Step::I1);
     }
 }
 

@@ -4,7 +4,7 @@
 use quorate_model::{MemberName, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
-use crate::{certificates, connection, facts, rotate, upkeep};
+use crate::{certificates, connection, facts, upkeep};
 
 pub(crate) fn stop_or_wake(draft: &mut Draft<'_>) -> Flow {
     let at_zero = draft.record.target.as_ref().is_some_and(|target| target.size == 0);
@@ -17,11 +17,6 @@ pub(crate) fn stop_or_wake(draft: &mut Draft<'_>) -> Flow {
     }
     // They must be valid when the cluster wakes.
     let _ = certificates::provide(draft);
-    // What comes from somewhere else is not renewed by waiting: its authority may be another one by then.
-    let is_keyless = draft.seen.certificates.as_ref().is_some_and(|own| own.keyless().is_some());
-    if is_keyless && draft.seen.pods.is_empty() {
-        rotate::advance(draft);
-    }
     connection::keep_up(draft);
     upkeep::apply_metadata(draft);
     // One at a time, so that the leader writes last. One that is stuck on a node that is gone delays no other.

@@ -9,17 +9,85 @@
 use std::collections::BTreeSet;
 
 use quorate_model::effect::AuthorityPlace;
+use quorate_model::mutants::{Rule, is_broken};
 use quorate_model::rotation::{Rotation, RotationStage};
-use quorate_model::snapshot::{
-    Authority, AuthoritySecret, Certificates, LeafCertificate, LeafSecret, Signing,
-};
-use quorate_model::{Ca, Effect, Fingerprint, Instant, KubeEffect, Record, Snapshot, Step, Waiting};
+use quorate_model::snapshot::{Authority, AuthoritySecret, Certificates, LeafSecret, Signing};
+use quorate_model::{Ca, Effect, Fingerprint, Instant, KubeEffect, Leaf, Record, Snapshot, Step, Waiting};
 
 use crate::draft::Draft;
 use crate::safety;
 
 /// No generation of trust comes that far: a person made it up.
 const MADE_UP: u32 = 1_000_000;
+
+/// The same where no Pod exists. An authority that is to be replaced by order is replaced at once; whether that is under way.
+pub(crate) fn advance_without_pods(draft: &mut Draft<'_>) -> bool {
+    let swaps = swap(draft);
+    if !swaps {
+        advance(draft);
+    }
+    swaps
+}
+
+/// C1 and C4 in one: nobody trusts anything, so nobody has to learn to trust the new one first. It takes the place of one that is lost, has ended or
+/// cannot be read as well as of one that signs.
+fn swap(draft: &mut Draft<'_>) -> bool {
+    let Some(seen) = draft.seen.certificates.as_ref() else { return false };
+    let Some(ca) = draft.seen.unspent_rotation(&draft.record).map(|order| order.ca) else { return false };
+    if safety::may_swap(draft.seen, &draft.record, ca).is_err() {
+        return false;
+    }
+    let Some(Wanted { order, given, .. }) =
+        permitted(draft, wanted_of(draft.seen, seen, &draft.record, (ca, draft.now)))
+    else {
+        return false;
+    };
+    let from = draft.record.authority_of(draft.seen.signs_for(seen, &draft.record, ca)).cloned();
+    let secret = seen.authorities.get(&ca);
+    let found = secret.and_then(|secret| made(draft, secret, (from.as_ref(), &[]), given.as_ref()));
+    let Some(to) = found.map(|to| to.fingerprint.clone()) else {
+        let make = match secret {
+            None => KubeEffect::CreateAuthority { ca, given },
+            Some(secret) => make_next(ca, secret, given),
+        };
+        draft.propose(Effect::kube(Step::C1, make));
+        return true;
+    };
+    draft.write_record(Step::C4, |record| {
+        record.record_authority(ca, to);
+        if ca == Ca::Clients {
+            record.given = given.is_some();
+        }
+        record.rotation = record.rotation.take().filter(|rotation| rotation.ca != ca);
+        record.spent_rotation = order;
+        record.trust += 1;
+    });
+    true
+}
+
+/// What is wanted, if nothing is in the way of it that a person has to know.
+fn permitted(draft: &mut Draft<'_>, wanted: Result<Option<Wanted>, String>) -> Option<Wanted> {
+    let refusal = match wanted {
+        Ok(Some(wanted)) => {
+            let seen = draft.seen.certificates.as_ref()?;
+            let shared = draft.seen.signs_for(seen, &draft.record, Ca::Peers) == Ca::Clients;
+            if wanted.ca == Ca::Clients && shared {
+                "it signs for peers, too. Let them have an authority of their own first: operator.etcd.io/rotate-ca=peers"
+                    .to_owned()
+            } else {
+                let given = wanted.given.as_ref();
+                match safety::may_replace_authority(draft.seen, &draft.record, given, draft.now) {
+                    Ok(()) => return Some(wanted),
+                    Err(why) => why.to_string(),
+                }
+            }
+        }
+        Ok(None) => return None,
+        Err(why) => why,
+    };
+    draft.wait(Waiting::RotationRefused(refusal));
+    None
+}
 
 /// One step further, if it is safe. Nothing waits for it: the members serve on meanwhile.
 pub(crate) fn advance(draft: &mut Draft<'_>) {
@@ -28,28 +96,31 @@ pub(crate) fn advance(draft: &mut Draft<'_>) {
     give_up_what_is_lost(draft, seen);
     turn_back(draft, seen);
     pass_on(draft, seen);
-    if draft.record.rotation.is_none() {
-        let untidy = arrange(draft, seen, Step::C7);
-        begin(draft, seen, &untidy);
-    }
-    let Some(rotation) = draft.record.rotation.clone() else {
-        write_bundles(draft, seen, None, Step::C2);
-        return;
+    let untidy = match draft.record.rotation {
+        None => arrange(draft, seen, Step::C7),
+        Some(_) => Vec::new(),
     };
+    if draft.record.rotation.is_none() && !is_broken(Rule::R19Bundle) {
+        forget_strays(draft, seen, &untidy);
+    }
+    if draft.record.rotation.is_none() {
+        begin(draft, seen, (&untidy, Vec::new()));
+    } else if safety::is_ordered_anew(draft.seen, &draft.record) {
+        // Somebody may still present what those have signed.
+        let earlier = draft.record.rotation.iter().flat_map(Rotation::forgotten).cloned().collect();
+        begin(draft, seen, (&[], earlier));
+    }
+    if draft.record.rotation.is_some() || !is_broken(Rule::R19Bundle) {
+        write_bundles(draft, seen);
+    }
+    let Some(rotation) = draft.record.rotation.clone() else { return };
     match rotation.stage {
-        RotationStage::Trust => {
-            write_bundles(draft, seen, Some(&rotation), Step::C2);
-            sign_with_new(draft, &rotation);
-        }
+        RotationStage::Trust => sign_with_new(draft, &rotation),
         RotationStage::Sign => {
             arrange(draft, seen, Step::C4);
-            write_bundles(draft, seen, Some(&rotation), Step::C2);
             drop_earlier(draft, &rotation);
         }
-        RotationStage::Drop => {
-            write_bundles(draft, seen, Some(&rotation), Step::C6);
-            finish(draft, &rotation);
-        }
+        RotationStage::Drop => finish(draft, &rotation),
     }
 }
 
@@ -67,11 +138,26 @@ pub(crate) struct Wanted {
 pub(crate) fn wanted(seen: &Snapshot, record: &Record, now: Instant) -> Result<Option<Wanted>, String> {
     let Some(certificates) = seen.certificates.as_ref() else { return Ok(None) };
     // That of peers first: it has no clients that need their time.
-    let order = ordered(seen, record, Ca::Peers);
-    if order.is_some() || is_due(seen, certificates, record, (Ca::Peers, now)) {
-        return Ok(Some(Wanted { ca: Ca::Peers, order, given: None }));
+    match wanted_of(seen, certificates, record, (Ca::Peers, now)) {
+        Ok(None) => wanted_of(seen, certificates, record, (Ca::Clients, now)),
+        of_peers => of_peers,
     }
-    wanted_of_clients(seen, certificates, record, now)
+}
+
+fn wanted_of(
+    seen: &Snapshot,
+    certificates: &Certificates,
+    record: &Record,
+    (ca, now): (Ca, Instant),
+) -> Result<Option<Wanted>, String> {
+    match ca {
+        Ca::Peers => {
+            let order = ordered(seen, record, Ca::Peers);
+            let is_wanted = order.is_some() || is_due(seen, certificates, record, (Ca::Peers, now));
+            Ok(is_wanted.then_some(Wanted { ca, order, given: None }))
+        }
+        Ca::Clients => wanted_of_clients(seen, certificates, record, now),
+    }
 }
 
 /// The same for the authority of clients alone.
@@ -137,26 +223,87 @@ fn give_up_what_is_lost(draft: &mut Draft<'_>, seen: &Certificates) {
     if secret.is_some_and(|secret| secret.with(&rotation.to).is_some()) {
         return;
     }
-    let order = draft.seen.unspent_rotation(&draft.record);
-    let is_ordered_anew = order.is_some_and(|order| order.ca == rotation.ca);
     match rotation.stage {
-        // Somebody has its key: it has to be forgotten, which nobody else's has to be.
-        RotationStage::Trust
-            if (rotation.given || !rotation.earlier.is_empty())
-                && safety::may_turn_back(draft.seen, &draft.record).is_ok() =>
-        {
-            drop_next(draft, rotation);
+        // Somebody may still present what those before have signed.
+        RotationStage::Trust if !rotation.earlier.is_empty() => {
+            if safety::may_turn_back(draft.seen, &draft.record).is_ok() {
+                drop_next(draft, rotation);
+            }
         }
-        // Somebody may still present what those have signed.
-        RotationStage::Trust if !rotation.earlier.is_empty() => {}
-        RotationStage::Trust => draft.write_record(Step::C7, |record| {
-            (record.rotation, record.spent_rotation) = (None, None);
-        }),
-        RotationStage::Sign | RotationStage::Drop if is_ordered_anew => {
-            draft.write_record(Step::C7, |record| record.rotation = None);
-        }
+        RotationStage::Trust => give_up(draft, seen, &rotation),
         RotationStage::Sign | RotationStage::Drop => {}
     }
+}
+
+/// C7. Somebody may have its key: whoever may trust it already forgets it.
+fn give_up(draft: &mut Draft<'_>, seen: &Certificates, rotation: &Rotation) {
+    let is_to = |one: &Fingerprint| *one == rotation.to;
+    let mut leaves = seen.leaves.values().filter_map(|secret| secret.content.as_ref().ok());
+    let is_written = leaves.any(|leaf| leaf.trusted.iter().chain(&leaf.signed_by).any(is_to));
+    // It read what Secrets had in this generation, whatever they have by now.
+    let is_read = draft.seen.pods.values().any(|pod| pod.trust >= draft.record.trust);
+    draft.write_record(Step::C7, |record| {
+        record.rotation = None;
+        if !rotation.given {
+            record.spent_rotation = None;
+        }
+    });
+    if is_written || is_read {
+        forget(draft, rotation.ca, [rotation.to.clone()].into());
+    }
+}
+
+/// What more than the recorded authority is trusted at rest: a rotation was given up or forgotten, or somebody put it there. Where a leaf of it is left
+/// that nothing can replace now, it is trusted until one does.
+fn forget_strays(draft: &mut Draft<'_>, seen: &Certificates, untidy: &[Ca]) {
+    for ca in [Ca::Peers, Ca::Clients] {
+        if untidy.contains(&ca) {
+            continue;
+        }
+        let is_left = |leaf: Leaf| !draft.signs(leaf);
+        let presented = draft.seen.stray_signers(seen, &draft.record, ca, is_left);
+        let strays = draft.seen.strays(seen, &draft.record, ca);
+        if !presented.is_empty() {
+            resume(draft, ca, presented, Step::I1);
+            return;
+        }
+        // Without a Pod nobody has read it.
+        if !strays.is_empty() && !draft.seen.pods.is_empty() {
+            forget(draft, ca, strays);
+            return;
+        }
+    }
+}
+
+/// The stage `Sign` once more: somebody may present what these have signed, so they are forgotten when nobody does.
+pub(crate) fn resume(draft: &mut Draft<'_>, ca: Ca, presented: BTreeSet<Fingerprint>, step: Step) {
+    let Some(seen) = draft.seen.certificates.as_ref() else { return };
+    let signer = draft.record.authority_of(draft.seen.signs_for(seen, &draft.record, ca)).cloned();
+    let previous = seen.authorities.get(&ca).and_then(|secret| secret.previous.as_ref());
+    let previous =
+        previous.map(|previous| previous.fingerprint.clone()).filter(|one| presented.contains(one));
+    let from = previous.or_else(|| presented.first().cloned());
+    let (Some(from), Some(to)) = (from, signer) else { return };
+    let earlier = presented.into_iter().filter(|one| *one != from).collect();
+    let since = draft.now;
+    draft.write_record(step, |record| {
+        let given = ca == Ca::Clients && record.given;
+        record.rotation = Some(Rotation { ca, from, to, earlier, given, stage: RotationStage::Sign, since });
+    });
+}
+
+/// C6 by itself: nothing but what signs is trusted, and what members have read they forget by a restart.
+fn forget(draft: &mut Draft<'_>, ca: Ca, these: BTreeSet<Fingerprint>) {
+    let Some(seen) = draft.seen.certificates.as_ref() else { return };
+    let signer = draft.record.authority_of(draft.seen.signs_for(seen, &draft.record, ca)).cloned();
+    let mut these = these.into_iter();
+    let (Some(to), Some(from)) = (signer, these.next()) else { return };
+    let (earlier, since) = (these.collect(), draft.now);
+    draft.write_record(Step::C6, |record| {
+        let given = ca == Ca::Clients && record.given;
+        record.rotation = Some(Rotation { ca, from, to, earlier, given, stage: RotationStage::Drop, since });
+        record.trust += 1;
+    });
 }
 
 /// The new authority is without its key, and the leaves that it came with are gone before one of them was presented: another one, which whoever
@@ -214,26 +361,9 @@ fn pass_on(draft: &mut Draft<'_>, seen: &Certificates) {
 
 /// C1. What the rotation before has left in the Secret goes first: members that do not trust it any more would be restarted again and again, where the
 /// next one has its name.
-fn begin(draft: &mut Draft<'_>, seen: &Certificates, untidy: &[Ca]) {
-    let Wanted { ca, order, given } = match wanted(draft.seen, &draft.record, draft.now) {
-        Ok(Some(wanted)) => wanted,
-        Ok(None) => return,
-        Err(why) => {
-            draft.wait(Waiting::RotationRefused(why));
-            return;
-        }
-    };
-    if ca == Ca::Clients && draft.seen.signs_for(seen, &draft.record, Ca::Peers) == Ca::Clients {
-        draft.wait(Waiting::RotationRefused(
-            "it signs for peers, too. Let them have an authority of their own first: operator.etcd.io/rotate-ca=peers"
-                .to_owned(),
-        ));
-        return;
-    }
-    if let Err(why) = safety::may_replace_authority(draft.seen, &draft.record, given.as_ref(), draft.now) {
-        draft.wait(Waiting::RotationRefused(why.to_string()));
-        return;
-    }
+fn begin(draft: &mut Draft<'_>, seen: &Certificates, (untidy, earlier): (&[Ca], Vec<Fingerprint>)) {
+    let wanted = wanted(draft.seen, &draft.record, draft.now);
+    let Some(Wanted { ca, order, given }) = permitted(draft, wanted) else { return };
     if let Err(why) = safety::may_begin_rotation(draft.seen, &draft.record) {
         draft.wait(Waiting::Unsafe(why));
         return;
@@ -249,24 +379,7 @@ fn begin(draft: &mut Draft<'_>, seen: &Certificates, untidy: &[Ca]) {
         draft.propose(Effect::kube(Step::C1, KubeEffect::CreateAuthority { ca, given }));
         return;
     };
-    let earlier = still_presented(seen, ca, &from);
     take_or_record(draft, secret, Wanted { ca, order, given }, from, earlier);
-}
-
-/// Authorities before the present one, where a leaf of one is there still: status was lost, or another order begins, in the middle of a rotation. What
-/// bundles have beside the present one is of that rotation then, and goes with this one.
-fn still_presented(seen: &Certificates, ca: Ca, from: &Fingerprint) -> Vec<Fingerprint> {
-    let of_port = || {
-        let leaves = seen.leaves.iter().filter(|(leaf, _)| leaf.ca() == ca);
-        leaves.filter_map(|(_, secret)| secret.content.as_ref().ok())
-    };
-    let is_other = |leaf: &LeafCertificate| leaf.signed_by.as_ref().is_some_and(|signer| signer != from);
-    if !of_port().any(is_other) {
-        return Vec::new();
-    }
-    let trusted = of_port().flat_map(|leaf| leaf.signed_by.iter().chain(&leaf.trusted));
-    let earlier: BTreeSet<&Fingerprint> = trusted.filter(|one| *one != from).collect();
-    earlier.into_iter().cloned().collect()
 }
 
 /// C1: the next authority, once it is in the Secret, is recorded; else it is made, or copied.
@@ -277,15 +390,8 @@ fn take_or_record(
     from: Fingerprint,
     earlier: Vec<Fingerprint>,
 ) {
-    let Some(to) = made(draft, secret, &from, given.as_ref()) else {
-        let make = KubeEffect::MakeNextAuthority {
-            ca,
-            place: AuthorityPlace::Next,
-            given,
-            secret: secret.uid.clone(),
-            resource_version: secret.resource_version.clone(),
-        };
-        draft.propose(Effect::kube(Step::C1, make));
+    let Some(to) = made(draft, secret, (Some(&from), &earlier), given.as_ref()) else {
+        draft.propose(Effect::kube(Step::C1, make_next(ca, secret, given)));
         return;
     };
     let (to, since) = (to.fingerprint.clone(), draft.now);
@@ -297,39 +403,61 @@ fn take_or_record(
     });
 }
 
+fn make_next(ca: Ca, secret: &AuthoritySecret, given: Option<Fingerprint>) -> KubeEffect {
+    KubeEffect::MakeNextAuthority {
+        ca,
+        place: AuthorityPlace::Next,
+        given,
+        secret: secret.uid.clone(),
+        resource_version: secret.resource_version.clone(),
+    }
+}
+
 /// The authority in the Secret that is to take the place of the present one, if it was made, or copied, and can be used.
 fn made<'a>(
     draft: &Draft<'_>,
     secret: &'a AuthoritySecret,
-    from: &Fingerprint,
+    (from, earlier): (Option<&Fingerprint>, &[Fingerprint]),
     given: Option<&Fingerprint>,
 ) -> Option<&'a Authority> {
     // Where the present one is not in this Secret, because it is in that of clients, or lost, the new one has the place of the signer.
-    let own = secret.content.as_ref().ok().filter(|_| secret.with(from).is_none());
+    let is_absent = from.is_none_or(|from| secret.with(from).is_none());
+    let own = secret.content.as_ref().ok().filter(|_| is_absent);
     // What was copied before the spec ceased to name it is not taken for one that was made.
     let next = secret.next.as_ref().filter(|next| given.is_some() || next.minted);
-    match given {
-        Some(given) => next.into_iter().chain(own).find(|made| made.fingerprint == *given),
-        None => next.or(own).filter(|made| made.fingerprint != *from && draft.now < made.validity.renewal()),
+    if let Some(given) = given {
+        return next.into_iter().chain(own).find(|made| made.fingerprint == *given);
     }
+    let is_another = |made: &&Authority| {
+        Some(&made.fingerprint) != from && !earlier.contains(&made.fingerprint) && !made.keyless
+    };
+    next.or(own).filter(is_another).filter(|made| draft.now < made.validity.renewal())
 }
 
-/// C2, C6: what the holders of each leaf are to trust, and the generation of all of them. Without a rotation that is the generation alone, beside
-/// a leaf of before that somebody put there: members that start wait for it.
-fn write_bundles(draft: &mut Draft<'_>, seen: &Certificates, rotation: Option<&Rotation>, step: Step) {
+/// C2, C6: what the holders of each leaf are to trust, and the generation of all of them.
+fn write_bundles(draft: &mut Draft<'_>, seen: &Certificates) {
+    let rotation = draft.record.rotation.as_ref();
+    let (rotates, stage) = (rotation.map(|rotation| rotation.ca), rotation.map(|rotation| rotation.stage));
+    let step = if stage == Some(RotationStage::Drop) { Step::C6 } else { Step::C2 };
+    // Whoever has read more at the other port reads it again with the rest. What has an earlier generation is read again anyway.
+    let has_strays = |leaf: Leaf| {
+        rotates != Some(leaf.ca()) && !draft.seen.strays(seen, &draft.record, leaf.ca()).is_empty()
+    };
+    let is_current = |secret: &LeafSecret| {
+        secret.content.as_ref().is_ok_and(|content| content.trust >= draft.record.trust)
+    };
+    if seen.leaves.iter().any(|(leaf, secret)| has_strays(*leaf) && is_current(secret)) {
+        draft.write_record(step, |record| record.trust += 1);
+    }
     for (leaf, secret) in &seen.leaves {
-        let of_leaf = rotation.filter(|rotation| rotation.ca == leaf.ca());
-        let trust = of_leaf.map(|rotation| seen.to_trust(rotation)).unwrap_or_default();
+        let trust = draft.seen.to_trust(seen, &draft.record, leaf.ca());
         let trust: Vec<Fingerprint> = trust.into_iter().cloned().collect();
-        let dropping = of_leaf.filter(|rotation| rotation.stage == RotationStage::Drop);
-        let drop: Vec<Fingerprint> = dropping.into_iter().flat_map(Rotation::forgotten).cloned().collect();
-        if !draft.signs(*leaf) && !is_written(secret, draft.record.trust, &trust, &drop) {
+        if !trust.is_empty() && !draft.signs(*leaf) && !is_written(secret, draft.record.trust, &trust) {
             let write = KubeEffect::WriteTrust {
                 leaf: *leaf,
                 secret: secret.uid.clone(),
                 resource_version: secret.resource_version.clone(),
                 trust,
-                drop,
                 generation: draft.record.trust,
             };
             draft.propose(Effect::kube(step, write));
@@ -337,14 +465,12 @@ fn write_bundles(draft: &mut Draft<'_>, seen: &Certificates, rotation: Option<&R
     }
 }
 
-fn is_written(secret: &LeafSecret, generation: u32, trust: &[Fingerprint], drop: &[Fingerprint]) -> bool {
+fn is_written(secret: &LeafSecret, generation: u32, trust: &[Fingerprint]) -> bool {
     let Ok(content) = &secret.content else {
         // I3 issues it anew first.
         return true;
     };
-    content.trust >= generation
-        && trust.iter().all(|one| content.trusted.contains(one))
-        && !drop.iter().any(|one| content.trusted.contains(one))
+    content.trust >= generation && content.trusted == trust
 }
 
 /// C3, C4.
@@ -407,6 +533,9 @@ fn arrange(draft: &mut Draft<'_>, seen: &Certificates, step: Step) -> Vec<Ca> {
         let Some(signer) = draft.record.authority_of(ca).cloned() else { continue };
         let Some(secret) = seen.authorities.get(&ca) else { continue };
         let rotation = draft.record.rotation.as_ref().filter(|rotation| rotation.ca == ca);
+        if rotation.is_some_and(|rotation| rotation.stage == RotationStage::Trust) {
+            continue;
+        }
         let from = rotation.map(|rotation| &rotation.from);
         let previous = from.filter(|from| {
             let is_previous = |previous: &Authority| previous.fingerprint == **from;

@@ -43,8 +43,9 @@ pub use incarnation::may_begin_incarnation;
 pub(crate) use quorum_recovery::{has_volume, loses_its_volume};
 pub use quorum_recovery::{is_read, is_stopped, may_recover};
 pub use replace::{has_claim, may_replace, needs_claim};
+pub(crate) use rotation::is_ordered_anew;
 pub use rotation::{
-    is_dropped, may_begin_rotation, may_drop_earlier, may_pass_on, may_sign_with_new, may_turn_back,
+    is_dropped, may_begin_rotation, may_drop_earlier, may_pass_on, may_sign_with_new, may_swap, may_turn_back,
 };
 pub(crate) use serves::may_leave_out;
 
@@ -113,9 +114,8 @@ fn may_write(scene: &Scene<'_>, write: &KubeEffect) -> Judged {
         KubeEffect::ArrangeAuthority { ca, secret, resource_version, signer, previous } => {
             rotation::may_arrange(scene, *ca, (secret, resource_version), signer, previous.as_ref())
         }
-        KubeEffect::WriteTrust { leaf, secret, resource_version, trust, drop, generation } => {
-            let write = rotation::Bundle { trust, drop, generation: *generation };
-            rotation::may_write_trust(scene, *leaf, (secret, resource_version), &write)
+        KubeEffect::WriteTrust { leaf, secret, resource_version, trust, generation } => {
+            rotation::may_write_trust(scene, *leaf, (secret, resource_version), (trust, *generation))
         }
         KubeEffect::KeepAuthority { ca, secret, resource_version } => {
             certificates::may_keep_authority(scene, *ca, secret, resource_version)

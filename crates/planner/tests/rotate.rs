@@ -358,18 +358,17 @@ fn an_order_is_followed_once_and_another_word_is_another_order() {
 }
 
 #[test]
-fn r19_nothing_is_taken_out_of_a_bundle_but_the_earlier_authority_in_the_last_stage() {
+fn r19_a_bundle_is_what_the_record_says_and_nothing_else() {
     let mut world = ordered(3, Ca::Peers);
     until(&mut world, Some(RotationStage::Sign));
     let rotation = world.seen.record.rotation.clone().unwrap();
-    let write = |drop: &Fingerprint, trust: &Fingerprint| KubeEffect::WriteTrust {
+    let write = |trust: &[&Fingerprint]| KubeEffect::WriteTrust {
         leaf: Leaf::Peer,
         secret: quorate_model::Uid::new("secret of peer"),
         resource_version: world.seen.certificates.as_ref().unwrap().leaves[&Leaf::Peer]
             .resource_version
             .clone(),
-        trust: vec![trust.clone()],
-        drop: vec![drop.clone()],
+        trust: trust.iter().copied().cloned().collect(),
         generation: world.seen.record.trust,
     };
     let judge = |write: KubeEffect| {
@@ -377,12 +376,120 @@ fn r19_nothing_is_taken_out_of_a_bundle_but_the_earlier_authority_in_the_last_st
         let scene = quorate_planner::safety::Scene { seen, record, now: world.now, before: &[] };
         quorate_planner::safety::permits(&scene, &quorate_model::Effect::kube(Step::C6, write))
     };
-    assert_eq!(
-        judge(write(&rotation.from, &rotation.to)),
-        Err(Unsafe::AnotherAuthority),
-        "members present it"
-    );
-    assert_eq!(judge(write(&rotation.to, &rotation.from)), Err(Unsafe::AnotherAuthority), "it signs");
+    let (from, to, other) = (&rotation.from, &rotation.to, &Fingerprint::new("of-somebody"));
+    assert_eq!(judge(write(&[to, from])), Ok(()));
+    let others: [&[&Fingerprint]; 5] = [&[to], &[from], &[from, to], &[to, from, other], &[]];
+    for bundle in others {
+        assert_eq!(judge(write(bundle)), Err(Unsafe::OtherBundle), "{bundle:?}");
+        without("OtherBundle", || assert_eq!(judge(write(bundle)), Ok(())));
+    }
+    until(&mut world, None);
+    world.settle();
+    let (to, other) = (&rotation.to, &Fingerprint::new("of-somebody"));
+    let judge_at_rest = |world: &World, trust: Vec<Fingerprint>| {
+        let secret = &world.seen.certificates.as_ref().unwrap().leaves[&Leaf::Peer];
+        let (secret, resource_version) = (secret.uid.clone(), secret.resource_version.clone());
+        let generation = world.seen.record.trust;
+        let write = KubeEffect::WriteTrust { leaf: Leaf::Peer, secret, resource_version, trust, generation };
+        let scene = quorate_planner::safety::Scene {
+            seen: &world.seen,
+            record: &world.seen.record,
+            now: world.now,
+            before: &[],
+        };
+        quorate_planner::safety::permits(&scene, &quorate_model::Effect::kube(Step::C6, write))
+    };
+    assert_eq!(judge_at_rest(&world, vec![to.clone()]), Ok(()));
+    assert_eq!(judge_at_rest(&world, vec![to.clone(), other.clone()]), Err(Unsafe::OtherBundle));
+}
+
+/// What leaves of a port have beside them.
+fn trusted(world: &World, ca: Ca) -> BTreeSet<&Fingerprint> {
+    let leaves = world.seen.certificates.as_ref().unwrap().leaves.iter().filter(|(leaf, _)| leaf.ca() == ca);
+    leaves.flat_map(|(_, secret)| &secret.content.as_ref().unwrap().trusted).collect()
+}
+
+/// Every member that runs trusts the recorded authority of each port, and nothing else.
+#[track_caller]
+fn only_the_recorded_are_trusted(world: &World) {
+    for ca in Ca::ALL {
+        let recorded = world.seen.record.authority_of(ca).unwrap();
+        assert_eq!(trusted(world, ca), [recorded].into(), "beside leaves of {ca}");
+        for (member, pod) in &world.seen.pods {
+            assert_eq!(world.trusts[&pod.uid][&ca], [recorded.clone()].into(), "{member}, {ca}");
+        }
+    }
+}
+
+#[test]
+fn an_authority_that_was_given_up_before_it_signed_is_forgotten_by_all_though_its_key_may_be_somebodys() {
+    for ca in Ca::ALL {
+        let mut world = ordered(3, ca);
+        until(&mut world, Some(RotationStage::Trust));
+        let given_up = world.seen.record.rotation.as_ref().unwrap().to.clone();
+        // Bundles are written, and members restart to read them.
+        while world.seen.pods.values().any(|pod| pod.trust == 0) || !trusted(&world, ca).contains(&given_up) {
+            step(&mut world, &mut String::new());
+        }
+        world.seen.certificates.as_mut().unwrap().authorities.get_mut(&ca).unwrap().next = None;
+        until(&mut world, Some(RotationStage::Drop));
+        assert_eq!(world.seen.record.rotation.as_ref().unwrap().from, given_up);
+        until(&mut world, None);
+        until(&mut world, Some(RotationStage::Trust));
+        assert_ne!(world.seen.record.rotation.as_ref().unwrap().to, given_up, "the order begins anew");
+        until(&mut world, None);
+        world.settle();
+        only_the_recorded_are_trusted(&world);
+    }
+}
+
+#[test]
+fn what_somebody_puts_into_a_bundle_at_rest_is_taken_out_at_once_and_every_member_forgets_it() {
+    for leaf in [Leaf::Server, Leaf::Peer, Leaf::Client] {
+        let mut world = World::running(3);
+        let planted = Fingerprint::new("of-somebody");
+        let leaves = &mut world.seen.certificates.as_mut().unwrap().leaves;
+        leaves.get_mut(&leaf).unwrap().content.as_mut().unwrap().trusted.push(planted.clone());
+        // One member starts meanwhile.
+        let pod = world.seen.pods[&name("demo-1")].uid.clone();
+        world.trusts.get_mut(&pod).unwrap().get_mut(&leaf.ca()).unwrap().insert(planted.clone());
+        let began = world.now;
+        until(&mut world, Some(RotationStage::Drop));
+        let story = until(&mut world, None);
+        assert_eq!(story.matches("U5").count(), 3, "{story}");
+        assert!(world.now - began < Span::seconds(DAY), "nobody has a time");
+        world.settle();
+        only_the_recorded_are_trusted(&world);
+    }
+}
+
+#[test]
+fn where_status_is_lost_while_the_new_authority_signs_the_earlier_one_is_trusted_until_clients_had_their_time()
+ {
+    for ca in Ca::ALL {
+        let mut world = ordered(3, ca);
+        until(&mut world, Some(RotationStage::Sign));
+        let rotation = world.seen.record.rotation.clone().unwrap();
+        // The new one has its place in its Secret.
+        while !world.seen.certificates.as_ref().unwrap().authorities[&ca].is_first(&rotation.to) {
+            step(&mut world, &mut String::new());
+        }
+        let record = &mut world.seen.record;
+        (record.rotation, record.trust) = (None, 0);
+        record.authority = record.authority.take().filter(|_| ca == Ca::Peers);
+        record.peer_authority = record.peer_authority.take().filter(|_| ca == Ca::Clients);
+        world.seen.rotation_policy.order = None;
+        let lost = world.now;
+        let plan = world.plan();
+        let again = plan.record.rotation.clone().unwrap();
+        assert_eq!((again.stage, again.from, again.to), (RotationStage::Sign, rotation.from, rotation.to));
+        world.carry_out(plan);
+        until(&mut world, Some(RotationStage::Drop));
+        assert_eq!(world.now - lost >= RotationPolicy::CLIENT_GRACE, ca == Ca::Clients);
+        until(&mut world, None);
+        world.settle();
+        only_the_recorded_are_trusted(&world);
+    }
 }
 
 #[test]
@@ -394,7 +501,10 @@ fn a_secret_of_before_gets_the_generation_again_or_members_that_start_would_wait
     let leaves = &mut world.seen.certificates.as_mut().unwrap().leaves;
     leaves.get_mut(&Leaf::Server).unwrap().content.as_mut().unwrap().trust = 0;
     let story = world.settle();
-    assert!(story.contains("C2 note the generation of trust beside the server certificate"), "{story}");
+    assert!(
+        story.contains("C2 let holders of the server certificate trust ca-1, and nothing else"),
+        "{story}"
+    );
     assert!(!story.contains("U5"), "nothing restarts: {story}");
     assert_eq!(world.seen.certificates.as_ref().unwrap().trust(), 2);
 }
@@ -451,4 +561,78 @@ fn r19_the_new_authority_does_not_sign_while_a_member_that_starts_would_not_trus
     assert_eq!(stage(&world), Some(RotationStage::Trust));
     assert_eq!(judged(), Err(Unsafe::BundleNotWritten));
     without("BundleNotWritten", || assert_eq!(judged(), Ok(())));
+}
+
+/// No Pod exists, and this has become of the authority.
+fn without_pods(ca: Ca, what: &str) -> World {
+    let mut world = World::running(3);
+    world.seen.desired.size = 0;
+    world.settle();
+    assert!(world.seen.pods.is_empty());
+    let now = world.now;
+    let other = crate::world::certificates::authority(&world.seen, "ca-of-somebody", now);
+    let seen = world.seen.certificates.as_mut().unwrap();
+    let own = seen.authorities.get_mut(&ca).unwrap();
+    match what {
+        "lost" => drop(seen.authorities.remove(&ca)),
+        "ended" => own.content.as_mut().unwrap().validity.not_after = now,
+        "unreadable" => own.content = Err("it has no tls.key".to_owned()),
+        "without its key" => own.content.as_mut().unwrap().keyless = true,
+        "another one" => own.content = other.content,
+        "all Secrets" => {
+            seen.authorities.clear();
+            seen.leaves.clear();
+        }
+        _ => {}
+    }
+    world
+}
+
+#[test]
+fn without_a_pod_an_authority_is_replaced_at_once_by_order_whatever_has_become_of_it() {
+    let all = ["as it was", "lost", "ended", "unreadable", "without its key", "another one", "all Secrets"];
+    for (ca, what) in Ca::ALL.into_iter().flat_map(|ca| all.map(|what| (ca, what))) {
+        let mut world = without_pods(ca, what);
+        let (before, began) = (world.seen.record.authority_of(ca).cloned(), world.now);
+        let orders = if what == "all Secrets" { Ca::ALL.to_vec() } else { vec![ca] };
+        for (number, ordered) in orders.into_iter().enumerate() {
+            order(&mut world, ordered, &format!("/{number}"));
+            world.settle();
+        }
+        assert_ne!(world.seen.record.authority_of(ca).cloned(), before, "{ca} {what}");
+        assert!(stage(&world).is_none() && world.now - began < Span::seconds(DAY), "{ca} {what}");
+        assert!(world.plan().effects.is_empty(), "{ca} {what}: the order is spent");
+        world.seen.desired.size = 3;
+        world.settle();
+        assert_eq!(world.seen.pods.len(), 3, "{ca} {what}");
+        only_the_recorded_are_trusted(&world);
+        trust_each_other(&world);
+    }
+}
+
+#[test]
+fn r19_no_authority_is_replaced_at_once_while_a_pod_exists_or_without_an_order() {
+    use quorate_planner::safety::may_swap;
+    let mut world = ordered(3, Ca::Peers);
+    let judge = |world: &World, ca| may_swap(&world.seen, &world.seen.record, ca);
+    assert_eq!(judge(&world, Ca::Peers), Err(Unsafe::PodsExist));
+    without("PodsExist", || assert_eq!(judge(&world, Ca::Peers), Ok(())));
+    world.seen.pods.clear();
+    assert_eq!(judge(&world, Ca::Peers), Ok(()));
+    assert_eq!(judge(&world, Ca::Clients), Err(Unsafe::AnotherAuthority));
+    world.seen.rotation_policy.order = None;
+    assert_eq!(judge(&world, Ca::Peers), Err(Unsafe::AnotherAuthority));
+}
+
+#[test]
+fn a_missing_leaf_that_nothing_can_sign_holds_up_only_the_pods_that_would_mount_it() {
+    let mut world = World::running(3);
+    let seen = world.seen.certificates.as_mut().unwrap();
+    seen.authorities.remove(&Ca::Clients);
+    seen.leaves.remove(&Leaf::Server);
+    world.seen.pods.remove(&name("demo-1"));
+    let plan = world.plan();
+    assert!(plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::AuthorityLost { .. })), "{plan:?}");
+    let makes = |effect: &Effect| effect.to_string().starts_with("create Pod demo-1");
+    assert!(plan.effects.iter().any(makes), "{:?}", plan.effects);
 }

@@ -869,7 +869,10 @@ impl World {
             let trusts = self.trusts.get(&pod.uid).and_then(|all| all.get(&ca)).cloned().unwrap_or_default();
             let serves = self.presents_earlier.get(member).cloned();
             let serves = serves.or_else(|| certificates::presented(&self.seen, ca));
-            self.seen.etcd.handshakes.insert((member.clone(), ca), Handshake { trusts, serves });
+            self.seen
+                .etcd
+                .handshakes
+                .insert((member.clone(), ca), Handshake { named: trusts.len(), unknown: 0, trusts, serves });
         }
     }
 

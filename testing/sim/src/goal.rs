@@ -248,6 +248,10 @@ impl World {
             let how =
                 format!("written although nothing had changed: {}", self.changes_after(before).join("; "));
             self.oracle.add_violation(Property::RestIsQuiet, how);
+        } else if self.is_well()
+            && let Err(how) = self.trusts_only_what_is_recorded()
+        {
+            self.oracle.add_violation(Property::OnlyTheRecordedAreTrusted, how);
         }
     }
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
+use quorate_manifests::certificate::read::fingerprint;
 use quorate_manifests::certificate::rotation::Shown;
 use quorate_manifests::certificate::{Generate, KeyPair};
 use quorate_model::certificate::Validity;
-use quorate_model::{Instant, Span};
+use quorate_model::{Fingerprint, Instant, Span};
 use quorate_pki::Pair;
 use serde_json::Value;
 use x509_parser::certificate::X509Certificate;
@@ -37,6 +38,8 @@ pub(crate) struct Mounted {
 pub struct Trust {
     /// How many authorities were generated.
     authorities: u64,
+    /// The person takes no backups.
+    pub(crate) without_backups: bool,
     /// A person's backups of the Secrets of the first authorities, by their names.
     pub(crate) backups: BTreeMap<String, Value>,
     /// The authorities that a running etcd trusts, by the uid of its Pod: as they were in its Secrets when it started.
@@ -171,6 +174,13 @@ pub(crate) fn shown(leaf: &str, bundle: &str) -> Shown {
         leaf: ders(leaf).into_iter().next().unwrap_or_default(),
         trusted: ders(bundle).iter().filter_map(subject).collect(),
     }
+}
+
+/// The fingerprints of the certificates in this entry of a Secret.
+pub(crate) fn fingerprints(stored: &str) -> Vec<Fingerprint> {
+    let pem = serde_json::from_value::<ByteString>(Value::String(stored.to_owned())).unwrap_or_default();
+    let ders = Pem::iter_from_buffer(&pem.0).filter_map(Result::ok).map(|pem| pem.contents);
+    ders.map(|der| fingerprint(&der)).collect()
 }
 
 /// The names and the keys of the certificates in a PEM.

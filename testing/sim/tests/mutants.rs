@@ -38,7 +38,8 @@ const OF_HEALTH: [&str; 2] = ["R15 canary", "R15 learner"];
 const OF_CERTIFICATES: [&str; 3] = ["AnotherAuthority", "AuthorityKept", "ClockDiffers"];
 
 /// Only a rotation of an authority has them: `testing/sim/tests/rotate.rs` and `crates/planner/tests/rotate.rs` show that they are needed.
-const OF_ROTATION: [&str; 3] = ["NotTrusted", "EarlierPresented", "BundleNotWritten"];
+const OF_ROTATION: [&str; 6] =
+    ["NotTrusted", "EarlierPresented", "BundleNotWritten", "OtherBundle", "PodsExist", "R19 bundle"];
 
 /// Only auth has them: `testing/sim/tests/auth.rs` and `crates/planner/tests/auth.rs` show that they are needed.
 const OF_AUTH: [&str; 4] = ["AuthNotOrdered", "NoRootUser", "LacksCredential", "TenantsNeedAuth"];

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::ByteString;
 use quorate_manifests::Kind;
 use quorate_model::Span;
 use quorate_planner::safety::mutants::without;
@@ -26,6 +27,11 @@ fn condition(world: &World, type_: &str) -> String {
     let conditions = world.cluster().unwrap().status.unwrap().conditions;
     let found = conditions.into_iter().find(|one| one.type_ == type_).unwrap();
     format!("{} {}", found.status, found.reason)
+}
+
+fn message(world: &World, type_: &str) -> String {
+    let conditions = world.cluster().unwrap().status.unwrap().conditions;
+    conditions.into_iter().find(|one| one.type_ == type_).unwrap().message
 }
 
 /// The edit by which a person orders to replace an authority. Clients have no time.
@@ -171,5 +177,122 @@ fn without_a_look_at_what_members_trust_or_present_they_refuse_each_other() {
     for (check, text) in [("NotTrusted", "clients"), ("EarlierPresented", "peers")] {
         assert_eq!(violated(text), None);
         assert_eq!(without(check, || violated(text)), Some(Property::MembersTrustEachOther), "{check}");
+    }
+}
+
+/// What passes until nothing changes any more, also where kubelets bring Secrets and members restart.
+fn come_to_rest(world: &mut World) -> Option<Property> {
+    for _ in 0..40 {
+        while world.go().is_some() {}
+        world.advance(Span::seconds(130));
+        world.operate();
+    }
+    while world.go().is_some() {}
+    world.judge_rest();
+    world.oracle.violation().map(|violation| violation.property)
+}
+
+fn text_of(world: &World, secret: &str, key: &str) -> String {
+    let entry = world.object(Kind::Secret, secret).unwrap()["data"][key].clone();
+    let entry: ByteString = serde_json::from_value(entry).unwrap_or_default();
+    String::from_utf8_lossy(&entry.0).into_owned()
+}
+
+/// A person changes entries of a Secret, or takes them out.
+fn change(world: &mut World, secret: &str, entries: &[(&str, Option<&str>)]) {
+    let mut data = world.object(Kind::Secret, secret).unwrap()["data"].clone();
+    for (key, text) in entries {
+        match text {
+            Some(text) => data[*key] = json!(ByteString(text.as_bytes().to_vec())),
+            None => drop(data.as_object_mut().unwrap().remove(*key)),
+        }
+    }
+    world.edit(&json!({ "secret": { "name": secret, "data": data } })).unwrap();
+}
+
+#[test]
+fn an_authority_that_is_lost_before_it_signs_is_trusted_by_nobody_in_the_end_though_its_key_could_be_read() {
+    for (ca, leaf, text) in
+        [("demo-ca", "demo-server-tls", "clients"), ("demo-peer-ca", "demo-peer-tls", "peers")]
+    {
+        let mut world = at_rest(3);
+        order(&mut world, text);
+        let mut lost = None;
+        for _ in 0..200 {
+            let next = text_of(&world, ca, "next.crt");
+            if !next.is_empty() && text_of(&world, leaf, "ca.crt").contains(next.trim()) {
+                lost = Some(next);
+                break;
+            }
+            world.go();
+        }
+        let lost = lost.expect("it is beside every leaf");
+        change(&mut world, ca, &[("next.crt", None), ("next.key", None)]);
+        assert_eq!(come_to_rest(&mut world), None, "{text}: {:?}", world.oracle.violation());
+        let (present, bundle) = (text_of(&world, ca, "tls.crt"), text_of(&world, leaf, "ca.crt"));
+        assert_eq!(bundle.trim(), present.trim(), "{text}: the next one alone");
+        assert_ne!(present, lost);
+        assert_eq!(condition(&world, "TLSReady"), "True CertificatesIssued");
+    }
+}
+
+#[test]
+fn r19_an_authority_that_somebody_puts_beside_a_leaf_is_trusted_by_nobody_in_the_end() {
+    let planted = |leaf: &str| {
+        let mut world = at_rest(3);
+        let validity = quorate_pki::Validity { not_before: 1_577_836_800_000, not_after: 4_102_444_800_000 };
+        let other = quorate_pki::authority_of_others("Example CA", 71, validity);
+        let bundle = text_of(&world, leaf, "ca.crt") + &other.cert;
+        change(&mut world, leaf, &[("ca.crt", Some(&bundle))]);
+        let found = come_to_rest(&mut world);
+        if found.is_none() {
+            assert_eq!(
+                world.cluster().unwrap().status.unwrap().certificates.unwrap().trust,
+                1,
+                "one rollout"
+            );
+        }
+        found
+    };
+    for leaf in ["demo-server-tls", "demo-peer-tls", "demo-client-tls"] {
+        assert_eq!(planted(leaf), None, "{leaf}");
+    }
+    let left = without("R19 bundle", || planted("demo-peer-tls"));
+    assert_eq!(left, Some(Property::OnlyTheRecordedAreTrusted));
+}
+
+/// Every Secret of the cluster is gone, such as with a namespace that was restored without them. A person without a backup does what the message says.
+#[test]
+fn where_every_secret_is_deleted_a_person_without_a_backup_has_the_cluster_back_with_its_data() {
+    for waits_at_first in [true, false] {
+        let mut world = at_rest(3);
+        world.forget_backups();
+        assert!(world.strike(&serde_json::from_value::<Fault>(json!("client-writes")).unwrap()));
+        for secret in world.names(Kind::Secret) {
+            assert!(world.strike(&Fault::Remove("Secret".to_owned(), secret)));
+        }
+        if waits_at_first {
+            assert!(world.strike(&Fault::KillPod("demo-1".to_owned())));
+            while world.go().is_some() {}
+            assert_eq!(condition(&world, "TLSReady"), "False AuthorityLost");
+            let message = message(&world, "TLSReady");
+            for says in ["Without a backup", "operator.etcd.io/rotate-ca=clients or =peers", "spec.size 0"] {
+                assert!(message.contains(says), "{message}");
+            }
+        }
+        world.edit(&json!({ "size": 0 })).unwrap();
+        while world.go().is_some() {}
+        assert!(world.names(Kind::Pod).is_empty());
+        for text in ["clients", "peers"] {
+            order(&mut world, text);
+            for _ in 0..4 {
+                while world.go().is_some() {}
+                world.operate();
+            }
+        }
+        world.edit(&json!({ "size": 3 })).unwrap();
+        assert_eq!(come_to_rest(&mut world), None, "{:?}", world.oracle.violation());
+        assert_eq!(condition(&world, "TLSReady"), "True CertificatesIssued");
+        assert_eq!(condition(&world, "Available").split(' ').next(), Some("True"));
     }
 }

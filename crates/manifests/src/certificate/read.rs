@@ -147,6 +147,11 @@ pub fn public_key(pem: &str) -> Option<Vec<u8>> {
     Some(certificate.public_key().raw.to_vec())
 }
 
+/// The fingerprint of a certificate (DER).
+pub fn fingerprint(der: &[u8]) -> Fingerprint {
+    Fingerprint::new(hex(&Sha256::digest(der)))
+}
+
 /// A certificate (DER), if it can be read.
 pub(super) fn parse_der(der: &[u8]) -> Option<Parsed> {
     X509Certificate::from_der(der).ok().map(|(_, certificate)| parse(der, &certificate))
@@ -245,7 +250,7 @@ fn parse(der: &[u8], certificate: &X509Certificate<'_>) -> Parsed {
         signs_certificates: true,
         has_name_constraints: false,
         critical: None,
-        fingerprint: Fingerprint::new(hex(&Sha256::digest(der))),
+        fingerprint: fingerprint(der),
         validity: Validity {
             not_before: Instant(certificate.validity().not_before.timestamp().saturating_mul(1000)),
             not_after: Instant(certificate.validity().not_after.timestamp().saturating_mul(1000)),

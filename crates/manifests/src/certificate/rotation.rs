@@ -120,28 +120,24 @@ pub(crate) fn arrange(
     Some(patch(uid, version, &json!(data)))
 }
 
-/// C2, C6: the patch of a leaf's `ca.crt` and of its generation of trust: these first, then whatever else is trusted, without `drop`.
+/// C2, C6: the patch of a leaf's `ca.crt` and of its generation of trust: these authorities in this order, and nothing else.
 pub(crate) fn write_trust(
     secrets: &[&Secret],
     own: (&ClusterRef, &ClusterUid),
     leaf: Leaf,
     (uid, version): (&Uid, &str),
-    (trust, drop): (&[Fingerprint], &[Fingerprint]),
-    generation: u32,
+    (trust, generation): (&[Fingerprint], u32),
 ) -> Option<Act> {
     let present = leaf_secret(secrets, own, leaf)?;
     let here = blocks(present, CA);
     let known = places(secrets, own).flat_map(|(secret, place)| blocks(secret, place.keys().0));
     let beside = Leaf::ALL.into_iter().filter_map(|leaf| leaf_secret(secrets, own, leaf));
     let known: Vec<Block> =
-        here.iter().cloned().chain(known).chain(beside.flat_map(|secret| blocks(secret, CA))).collect();
+        here.into_iter().chain(known).chain(beside.flat_map(|secret| blocks(secret, CA))).collect();
     let mut bundle: Vec<&Block> = Vec::new();
     for one in trust {
         bundle.push(known.iter().find(|block| block.fingerprint == *one)?);
     }
-    let rest =
-        here.iter().filter(|block| !trust.contains(&block.fingerprint) && !drop.contains(&block.fingerprint));
-    bundle.extend(rest);
     let pem: String = bundle.into_iter().map(|block| block.pem.as_str()).collect();
     let data = json!({ CA: ByteString(pem.into_bytes()), TRUST: entry_of(generation) });
     Some(patch(uid, version, &data))
@@ -184,9 +180,15 @@ pub fn read_handshake(secrets: &[&Secret], own: (&ClusterRef, &ClusterUid), show
     let named = |subject: &Vec<u8>| shown.trusted.iter().filter(|trusted| *trusted == subject).count();
     let trusts = known.iter().filter(|known| named(&known.subject) >= of_subject(&known.subject));
     let trusts: BTreeSet<Fingerprint> = trusts.map(|known| known.fingerprint.clone()).collect();
+    let is_known = |subject: &&Vec<u8>| {
+        let earlier = shown.trusted.iter().take_while(|one| !std::ptr::eq(*one, *subject));
+        earlier.filter(|one| one == subject).count() < of_subject(subject)
+    };
+    let unknown = shown.trusted.iter().filter(|subject| !is_known(subject)).count();
     let leaf = super::read::parse_der(&shown.leaf);
     let signer = leaf.and_then(|leaf| known.iter().find(|known| leaf.is_signed_by(known)));
-    Handshake { trusts, serves: signer.map(|known| known.fingerprint.clone()) }
+    let serves = signer.map(|known| known.fingerprint.clone());
+    Handshake { trusts, serves, named: shown.trusted.len(), unknown }
 }
 
 /// A certificate as it stands in a Secret.

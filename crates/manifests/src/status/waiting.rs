@@ -175,15 +175,20 @@ fn row(waiting: &Waiting) -> Row {
             Reason::AuthorityLost,
             format!(
                 "the certificate authority is lost. {secret}: {loss}. No other authority is created, because running members \
-                 would not trust it. The members serve on, and certificates are not renewed. Restore {secret} from a backup, \
-                 with its labels and annotations"
+                 would not trust it. The members serve on, and certificates are not renewed. Without a backup: annotate the \
+                 EtcdCluster with {}=clients or =peers, one after another where both are lost. While a certificate is missing, that is followed \
+                 at spec.size 0: set that first, and the earlier size afterwards. The data stay. Restore {secret} from a backup, if there is one, with its labels \
+                 and annotations",
+                keys::ROTATE_CA
             ),
         ),
         Waiting::AuthorityEnded(secret) => needs_person(
             Reason::CertificateExpired,
             format!(
                 "the certificate authority in {secret} has ended, and it signs no certificates any more. Members and clients \
-                 do not accept each other. Take a backup of the data, and create a new EtcdCluster with it"
+                 do not accept each other. Set spec.size to 0, annotate the EtcdCluster with {}=clients or =peers, one after another \
+                 where both have ended, and set the earlier size. The data stay",
+                keys::ROTATE_CA
             ),
         ),
         Waiting::AuthorityRefused { secret, why } => needs_person(

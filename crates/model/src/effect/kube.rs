@@ -108,10 +108,8 @@ pub enum KubeEffect {
         secret: Uid,
         /// Precondition: as it was observed.
         resource_version: String,
-        /// These are trusted, in this order, and whatever else is, but for `drop`.
+        /// These are trusted, in this order, and nothing else is.
         trust: Vec<Fingerprint>,
-        /// These are trusted no more.
-        drop: Vec<Fingerprint>,
         /// The generation of trust that the Secret has from then on.
         generation: u32,
     },
@@ -426,15 +424,9 @@ impl fmt::Display for KubeEffect {
             Self::ArrangeAuthority { ca, signer, .. } => {
                 write!(f, "let certificate authority {signer} sign for {ca}")
             }
-            Self::WriteTrust { leaf, trust, drop, .. } => {
-                if trust.is_empty() {
-                    return write!(f, "note the generation of trust beside the {leaf} certificate");
-                }
-                let all = |these: &[Fingerprint]| {
-                    these.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
-                };
-                write!(f, "let holders of the {leaf} certificate trust {}", all(trust))?;
-                if drop.is_empty() { Ok(()) } else { write!(f, ", and not {}", all(drop)) }
+            Self::WriteTrust { leaf, trust, .. } => {
+                let all = trust.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");
+                write!(f, "let holders of the {leaf} certificate trust {all}, and nothing else")
             }
             Self::IssueLeaf { leaf, by } => write!(f, "issue the {leaf} certificate, signed by {by}"),
             Self::RenewLeaf { leaf, by, .. } => write!(f, "renew the {leaf} certificate, signed by {by}"),

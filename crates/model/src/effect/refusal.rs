@@ -75,6 +75,10 @@ pub enum Unsafe {
     EarlierPresented(MemberName),
     /// R19: the Secrets of leaves do not have all that members are to trust or to present yet.
     BundleNotWritten,
+    /// R19: a bundle has what the record says, and nothing else.
+    OtherBundle,
+    /// R19: a Pod exists, whose process trusts the authority that another one would replace at once.
+    PodsExist,
     /// R19: the authority of clients is not the one that the spec names, or that cannot be taken.
     OtherSource,
     /// C1: a DataStore of Kamaji may exist, whose tenants get certificates by the key of the authority of clients, and the next one is without its key.
@@ -163,6 +167,8 @@ impl Unsafe {
         NotTrusted,
         EarlierPresented,
         BundleNotWritten,
+        OtherBundle,
+        PodsExist,
         OtherSource,
         TenantsNeedKey,
         TenantsNotTold,
@@ -286,6 +292,8 @@ impl fmt::Display for Unsafe {
                 write!(f, "{member} is not seen to present a certificate of the new authority: its kubelet brings it within minutes")
             }
             Self::BundleNotWritten => f.write_str("the Secrets of the certificates are being written"),
+            Self::OtherBundle => f.write_str("status does not record that these authorities are to be trusted"),
+            Self::PodsExist => f.write_str("a Pod exists, and its member trusts the certificate authority that signs now"),
             Self::OtherSource => f.write_str("the certificate authority is not the one that the spec names"),
             Self::TenantsNeedKey => f.write_str(
                 "Kamaji signs certificates of its tenants with the key of the authority of clients, and the one that spec.tls names is without its key. Set \

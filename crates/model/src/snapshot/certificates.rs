@@ -5,7 +5,7 @@
 //! replaced at any time by one of the same authority, and an authority never: members that started before and after would
 //! refuse each other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::Snapshot;
@@ -193,6 +193,54 @@ impl Snapshot {
         }
     }
 
+    /// What the bundle of every leaf of a port has, the signer first, and nothing beside it: the record says so. Without a rotation that is the recorded
+    /// authority. One that no Secret has any more cannot be put anywhere; without the signer there is no bundle.
+    pub fn to_trust<'a>(
+        &self,
+        certificates: &Certificates,
+        record: &'a Record,
+        ca: Ca,
+    ) -> Vec<&'a Fingerprint> {
+        let bundle = self.bundle(certificates, record, ca);
+        match bundle.first() {
+            Some(signer) if certificates.knows(signer) => {
+                bundle.into_iter().filter(|one| certificates.knows(one)).collect()
+            }
+            Some(_) | None => Vec::new(),
+        }
+    }
+
+    fn bundle<'a>(&self, certificates: &Certificates, record: &'a Record, ca: Ca) -> Vec<&'a Fingerprint> {
+        match record.rotation.as_ref().filter(|rotation| rotation.ca == ca) {
+            Some(rotation) => rotation.bundle(),
+            None => record.authority_of(self.signs_for(certificates, record, ca)).into_iter().collect(),
+        }
+    }
+
+    /// The authorities that leaves of a port have beside them, and of which the record knows nothing.
+    pub fn strays(&self, certificates: &Certificates, record: &Record, ca: Ca) -> BTreeSet<Fingerprint> {
+        let known = self.bundle(certificates, record, ca);
+        if known.is_empty() {
+            return BTreeSet::new();
+        }
+        let shown = certificates.of_port(ca).flat_map(|(_, leaf)| &leaf.trusted);
+        shown.filter(|one| !known.contains(one)).cloned().collect()
+    }
+
+    /// The authorities of which the record knows nothing and that have signed those of the leaves of a port that are left.
+    pub fn stray_signers(
+        &self,
+        certificates: &Certificates,
+        record: &Record,
+        ca: Ca,
+        is_left: impl Fn(Leaf) -> bool,
+    ) -> BTreeSet<Fingerprint> {
+        let known = self.bundle(certificates, record, ca);
+        let left = certificates.of_port(ca).filter(|(leaf, _)| is_left(*leaf));
+        let signers = left.filter_map(|(_, leaf)| leaf.signed_by.as_ref());
+        signers.filter(|one| !known.is_empty() && !known.contains(one)).cloned().collect()
+    }
+
     fn shares_authority(&self, certificates: &Certificates, record: &Record) -> bool {
         if record.peer_authority.is_some() {
             return false;
@@ -267,7 +315,7 @@ impl Snapshot {
                 let earlier = certificates.into_iter().flat_map(|own| own.earlier(rotation));
                 !earlier.chain([&rotation.to]).all(|one| shown.trusts.contains(one))
             }
-            RotationStage::Drop => rotation.forgotten().any(|one| shown.trusts.contains(one)),
+            RotationStage::Drop => !shown.trusts_only(&rotation.bundle()),
         })
     }
 
@@ -357,21 +405,29 @@ impl Certificates {
         Some(own).filter(|own| own.keyless)
     }
 
-    /// What the holders of the leaves of a port are to trust during its rotation, the signer first.
-    pub fn to_trust<'a>(&'a self, rotation: &'a Rotation) -> Vec<&'a Fingerprint> {
-        let earlier: Vec<_> = self.earlier(rotation).collect();
-        let also = rotation.also_trusted().into_iter();
-        let also = also.filter(|one| !rotation.earlier.contains(one) || earlier.contains(one));
-        std::iter::once(rotation.signer()).chain(also).collect()
+    /// Whether one of the Secrets has the certificate of this authority. Nobody can begin to trust another one.
+    fn knows(&self, one: &Fingerprint) -> bool {
+        let is_placed = |secret: &AuthoritySecret| {
+            let previous = secret.previous.as_ref().map(|previous| &previous.fingerprint);
+            secret.with(one).is_some() || previous == Some(one)
+        };
+        self.authorities.values().any(is_placed) || self.is_beside_a_leaf(one)
+    }
+
+    /// The leaves of a port that can be read.
+    fn of_port(&self, ca: Ca) -> impl Iterator<Item = (Leaf, &LeafCertificate)> {
+        let of_port = self.leaves.iter().filter(move |(leaf, _)| leaf.ca() == ca);
+        of_port.filter_map(|(leaf, secret)| Some((*leaf, secret.content.as_ref().ok()?)))
+    }
+
+    fn is_beside_a_leaf(&self, one: &Fingerprint) -> bool {
+        let mut leaves = self.leaves.values().filter_map(|leaf| leaf.content.as_ref().ok());
+        leaves.any(|leaf| leaf.trusted.contains(one))
     }
 
     /// The authorities before that which is replaced, as far as one of the Secrets has their certificate: nobody can begin to trust another one.
     pub fn earlier<'a>(&'a self, rotation: &'a Rotation) -> impl Iterator<Item = &'a Fingerprint> {
-        let is_known = |one: &&Fingerprint| {
-            let mut leaves = self.leaves.values().filter_map(|leaf| leaf.content.as_ref().ok());
-            leaves.any(|leaf| leaf.trusted.contains(one))
-        };
-        rotation.earlier.iter().filter(is_known)
+        rotation.earlier.iter().filter(|one| self.knows(one))
     }
 
     /// When the first copy of what this authority has signed somewhere else is late to be renewed: from then on it may end before another one is there.

@@ -14,6 +14,27 @@ use crate::rotate;
 /// How many authorities are trusted at most beside the two of a rotation. Where others come faster than they are copied, a person has to look.
 const MOST_EARLIER: usize = 4;
 
+/// Whether the new authority was lost when it signed, and another order is given: a rotation from it to a third one takes the place of the
+/// present one, which never ends by itself.
+pub(crate) fn is_ordered_anew(seen: &Snapshot, record: &Record) -> bool {
+    let rotation = record.rotation.as_ref().filter(|rotation| rotation.stage == RotationStage::Sign);
+    rotation.is_some_and(|rotation| {
+        let secret = seen.certificates.as_ref().and_then(|own| own.authorities.get(&rotation.ca));
+        let is_lost = secret.is_none_or(|secret| secret.with(&rotation.to).is_none());
+        is_lost && seen.unspent_rotation(record).is_some_and(|order| order.ca == rotation.ca)
+    })
+}
+
+/// C1, C4: whether another authority may take the place of the present one at once: a person ordered it, and no process runs that trusts the present one.
+pub fn may_swap(seen: &Snapshot, record: &Record, ca: Ca) -> Judged {
+    super::clocks_agree(seen)?;
+    if !seen.pods.is_empty() {
+        forbid(Unsafe::PodsExist)?;
+    }
+    let is_ordered = seen.unspent_rotation(record).is_some_and(|order| order.ca == ca);
+    if is_ordered && record.is_bootstrapped() { Ok(()) } else { forbid(Unsafe::AnotherAuthority) }
+}
+
 /// C1: whether a rotation may begin: everything is there, and is what it should be.
 pub fn may_begin_rotation(seen: &Snapshot, record: &Record) -> Judged {
     super::clocks_agree(seen)?;
@@ -22,18 +43,15 @@ pub fn may_begin_rotation(seen: &Snapshot, record: &Record) -> Judged {
         let may_be_missing = |leaf: Leaf| comes_from_elsewhere(certificates, record, leaf);
         missing.all(may_be_missing) && certificates.leaves.values().all(|leaf| leaf.content.is_ok())
     });
-    if complete && record.is_bootstrapped() && record.rotation.is_none() {
-        Ok(())
-    } else {
-        forbid(Unsafe::AnotherAuthority)
-    }
+    let is_free = record.rotation.is_none() || is_ordered_anew(seen, record);
+    if complete && record.is_bootstrapped() && is_free { Ok(()) } else { forbid(Unsafe::AnotherAuthority) }
 }
 
 /// C4: whether the new authority may sign: every member is seen to trust it, and so is whatever starts from now on.
 pub fn may_sign_with_new(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
     super::clocks_agree(seen)?;
     let (rotation, certificates) = in_stage(seen, record, RotationStage::Trust)?;
-    let trust = certificates.to_trust(rotation);
+    let trust = seen.to_trust(certificates, record, rotation.ca);
     let trusts_all = |leaf: &LeafCertificate| trust.iter().all(|one| leaf.trusted.contains(one));
     if !all_that_exist(certificates, record, rotation, trusts_all) {
         forbid(Unsafe::BundleNotWritten)?;
@@ -122,29 +140,22 @@ pub fn may_pass_on(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
     }
 }
 
-/// C7: whether every member has forgotten the earlier authority.
+/// C7: whether every member trusts the recorded authority and nothing else.
 pub fn is_dropped(seen: &Snapshot, record: &Record) -> Judged {
     let (rotation, certificates) = in_stage(seen, record, RotationStage::Drop)?;
-    let is_gone = |leaf: &LeafCertificate| !rotation.forgotten().any(|one| leaf.trusted.contains(one));
-    if !all_that_exist(certificates, record, rotation, is_gone) {
+    let bundle = rotation.bundle();
+    let is_alone = |leaf: &LeafCertificate| leaf.trusted.iter().eq(bundle.iter().copied());
+    if !all_that_exist(certificates, record, rotation, is_alone) {
         forbid(Unsafe::BundleNotWritten)?;
     }
     each_member(seen, record, |member| {
-        let forgot = shaken(seen, member, rotation.ca)
-            .is_some_and(|seen| !rotation.forgotten().any(|one| seen.trusts.contains(one)));
+        let forgot = shaken(seen, member, rotation.ca).is_some_and(|shown| shown.trusts_only(&bundle));
         if has_trust(seen, record, member) && forgot {
             Ok(())
         } else {
             forbid(Unsafe::NotTrusted(member.clone()))
         }
     })
-}
-
-/// What is written into the Secret of a leaf.
-pub(super) struct Bundle<'a> {
-    pub(super) trust: &'a [Fingerprint],
-    pub(super) drop: &'a [Fingerprint],
-    pub(super) generation: u32,
 }
 
 /// C1: a rotation is due or ordered, and the Secret of its authority does not exist: that of peers which had none, or one that was lost.
@@ -154,7 +165,8 @@ pub(super) fn needs_secret(scene: &Scene<'_>, seen: &Certificates, ca: Ca) -> bo
     let has_signer = scene.record.authority_of(scene.seen.signs_for(seen, scene.record, ca)).is_some();
     let wanted = rotate::wanted(scene.seen, scene.record, scene.now);
     let is_wanted = wanted.is_ok_and(|wanted| wanted.is_some_and(|wanted| wanted.ca == ca));
-    is_absent && has_signer && is_wanted && may_begin_rotation(scene.seen, scene.record).is_ok()
+    let may_begin = has_signer && is_wanted && may_begin_rotation(scene.seen, scene.record).is_ok();
+    is_absent && (may_begin || may_swap(scene.seen, scene.record, ca).is_ok())
 }
 
 /// C1: beside the authority that it takes the place of, and before anything is recorded.
@@ -177,7 +189,10 @@ pub(super) fn may_make_next(
     }
     let seen = scene.seen.certificates.as_ref().ok_or(Unsafe::AnotherAuthority)?;
     certificates::is_of_source(scene, seen, ca, given)?;
-    if scene.record.rotation.is_none() {
+    let is_free = scene.record.rotation.is_none()
+        || is_ordered_anew(scene.seen, scene.record)
+        || may_swap(scene.seen, scene.record, ca).is_ok();
+    if is_free {
         return super::may_replace_authority(scene.seen, scene.record, given, scene.now);
     }
     may_pass_on(scene.seen, scene.record, scene.now)
@@ -203,31 +218,22 @@ pub(super) fn may_arrange(
     }
 }
 
-/// C2, C6: nothing is taken out of a bundle but the earlier authorities, and that when nobody presents what it signed.
+/// C2, C6: a bundle is what the record says, and nothing else.
 pub(super) fn may_write_trust(
     scene: &Scene<'_>,
     leaf: Leaf,
     (secret, version): (&Uid, &str),
-    bundle: &Bundle<'_>,
+    (trust, generation): (&[Fingerprint], u32),
 ) -> Judged {
-    let leaves = scene.seen.certificates.as_ref().map(|seen| &seen.leaves);
-    let seen = leaves.and_then(|leaves| leaves.get(&leaf));
+    let certificates = scene.seen.certificates.as_ref().ok_or(Unsafe::AnotherAuthority)?;
+    let seen = certificates.leaves.get(&leaf);
     let is_that = seen.is_some_and(|seen| seen.uid == *secret && seen.resource_version == version);
-    if !is_that || bundle.generation != scene.record.trust {
-        return forbid(Unsafe::AnotherAuthority);
+    if !is_that || generation != scene.record.trust {
+        forbid(Unsafe::AnotherAuthority)?;
     }
-    let Some(rotation) = scene.record.rotation.as_ref() else {
-        let only_generation = bundle.trust.is_empty() && bundle.drop.is_empty();
-        return if only_generation { Ok(()) } else { forbid(Unsafe::AnotherAuthority) };
-    };
-    let is_of = leaf.ca() == rotation.ca;
-    let is_forgotten = |one: &Fingerprint| rotation.forgotten().any(|forgotten| forgotten == one);
-    let only_known = bundle.trust.iter().all(|one| is_of && (*one == rotation.to || is_forgotten(one)));
-    let has_signer = !is_of || bundle.trust.contains(rotation.signer());
-    let drops_earlier = bundle.drop.iter().all(|drop| {
-        is_of && is_forgotten(drop) && rotation.stage == RotationStage::Drop && !bundle.trust.contains(drop)
-    });
-    if only_known && has_signer && drops_earlier { Ok(()) } else { forbid(Unsafe::AnotherAuthority) }
+    let bundle = scene.seen.to_trust(certificates, scene.record, leaf.ca());
+    let is_so = !bundle.is_empty() && trust.iter().eq(bundle);
+    if is_so { Ok(()) } else { forbid(Unsafe::OtherBundle) }
 }
 
 /// The rotation and the Secrets, if it is in this stage.

@@ -158,12 +158,11 @@ pub fn write(seen: &mut Snapshot, now: Instant, write: &KubeEffect) -> bool {
             let signer = found(signer);
             (seen.content, seen.next, seen.previous) = (Ok(signer), None, previous);
         }
-        KubeEffect::WriteTrust { leaf: kind, secret, trust, drop, generation, .. } => {
+        KubeEffect::WriteTrust { leaf: kind, secret, trust, generation, .. } => {
             let seen = certificates.leaves.get_mut(kind).expect("the Secret exists");
             assert_eq!(seen.uid, *secret);
             let content = seen.content.as_mut().expect("it can be read");
-            let rest = content.trusted.iter().filter(|one| !trust.contains(one) && !drop.contains(one));
-            content.trusted = trust.iter().chain(rest).cloned().collect();
+            content.trusted.clone_from(trust);
             content.trust = *generation;
         }
         KubeEffect::IssueLeaf { leaf: kind, by } => {

@@ -58,6 +58,8 @@ pub enum Property {
     MembershipStaysWhileMixed,
     /// R19: every leaf comes from the authority that the running members trust.
     MembersTrustEachOther,
+    /// R19: at rest every bundle and every running process has the recorded authority of its port, and nothing else.
+    OnlyTheRecordedAreTrusted,
     /// P1: only a member whose data are lost is replaced, unless a person orders it.
     OnlyTheLostAreReplaced,
     /// P2: the volume of the member that takes its place exists before a member is given up.
@@ -104,6 +106,7 @@ impl fmt::Display for Property {
             Self::SplitBrainStopsAll => "R12: split brain stops everything",
             Self::MembershipStaysWhileMixed => "R20: membership stays while versions are mixed",
             Self::MembersTrustEachOther => "R19: members trust each other",
+            Self::OnlyTheRecordedAreTrusted => "R19: nobody but the recorded authorities is trusted at rest",
             Self::OnlyTheLostAreReplaced => "P1: only the lost are replaced",
             Self::ClaimBeforeRemoval => "P2: the new volume exists before the member is removed",
             Self::GoalIsReached => "E1: the goal is reached once faults end",

@@ -29,6 +29,7 @@ impl World {
     pub(crate) fn judge_trust(&mut self) {
         for name in authorities(&self.at) {
             if let Some(secret) = self.object(Kind::Secret, &name)
+                && !self.trust.without_backups
                 && !self.trust.backups.contains_key(&name)
             {
                 self.trust.backups.insert(name, Value::clone(&secret));
@@ -74,6 +75,36 @@ impl World {
                 return;
             }
         }
+    }
+
+    /// Whether each bundle, and each process that runs, has the recorded authority of its port and nothing else, where no rotation is recorded.
+    pub(crate) fn trusts_only_what_is_recorded(&self) -> Result<(), String> {
+        let record = self.record();
+        if record.rotation.is_some() {
+            return Ok(());
+        }
+        let judge = |leaf: Leaf, bundle: &str, whose: &str| {
+            let of_clients = record.authority_of(Ca::Clients);
+            let recorded = record.authority_of(leaf.ca()).or(of_clients);
+            let found = crate::trust::fingerprints(bundle);
+            if found.iter().eq(recorded) {
+                Ok(())
+            } else {
+                Err(format!("{whose} trusts {found:?}, and status records {recorded:?}"))
+            }
+        };
+        for leaf in record.leaves() {
+            let name = Certificate::from(leaf).secret_name(&self.at);
+            let Some(secret) = self.object(Kind::Secret, &name) else { continue };
+            judge(leaf, text(&secret, "/data/ca.crt"), &name)?;
+        }
+        let running = self.etcd.processes().filter(|(_, process)| process.state == State::Running);
+        for (at, process) in running {
+            let Some(own) = self.trust.members.get(at) else { continue };
+            judge(Leaf::Server, &own.server_ca, &process.launch.name)?;
+            judge(Leaf::Peer, &own.peers_ca, &process.launch.name)?;
+        }
+        Ok(())
     }
 
     /// The content of the leaves' Secrets; `None` while one of them is missing.
@@ -137,6 +168,12 @@ impl World {
             }
         };
         done.map_err(|error| error.message)
+    }
+
+    /// The person has no backup of any Secret, and takes none.
+    pub fn forget_backups(&mut self) {
+        self.trust.without_backups = true;
+        self.trust.backups.clear();
     }
 
     /// A person restores the Secret of an authority from a backup, as the runbook says.

@@ -27,8 +27,17 @@ pub(super) fn rotating(rotation: &Rotation, why: &str) -> String {
         RotationStage::Sign => {
             "the new one signs, and both are trusted until nobody presents a certificate of the other"
         }
-        RotationStage::Drop => "members are being restarted to forget the earlier one",
+        RotationStage::Drop => {
+            "it is taken out of every Secret, and members are being restarted to forget it"
+        }
     };
+    if *stage == RotationStage::Drop {
+        let forgotten: Vec<String> = rotation.forgotten().map(ToString::to_string).collect();
+        let forgotten = forgotten.join(" and ");
+        return format!(
+            "the certificate authority of {ca} is {to}, and {forgotten} is no longer to be trusted beside it: {step}. Now: {why}"
+        );
+    }
     let earlier = beside(earlier, to);
     format!("the certificate authority of {ca} {from} is being replaced by {to}: {step}{earlier}. Now: {why}")
 }
