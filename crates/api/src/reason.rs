@@ -231,6 +231,8 @@ reasons! {
     ChangingAuth: EtcdCluster;
     /// With etcd's auth on, the certificate that applications share is that of a user with the role root.
     ClientsAreRoot: EtcdCluster;
+    /// etcd's auth is not enabled, because users that the operator did not make have the role root.
+    OthersAreRoot: EtcdCluster;
     /// `spec.auth.enabled` is not true, and etcd's auth stays on until the annotation with the cluster ID lets it be switched off.
     AuthStaysOn: EtcdCluster;
     /// etcd's auth is on, and neither the spec has it nor did the operator enable it.

@@ -183,7 +183,8 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             Waiting::AuthChanging(Unsafe::LacksCredential(demo()).to_string())
         }
         Waiting::AuthChanging(_) => Waiting::ClientsAreRoot,
-        Waiting::ClientsAreRoot => Waiting::AuthStaysOn(ClusterId(0x1234)),
+        Waiting::ClientsAreRoot => Waiting::OthersAreRoot(["eve".to_owned()].into()),
+        Waiting::OthersAreRoot(_) => Waiting::AuthStaysOn(ClusterId(0x1234)),
         Waiting::AuthStaysOn(_) => Waiting::AuthOffRefused(Unsafe::TenantsNeedAuth),
         Waiting::AuthOffRefused(_) => Waiting::AuthNotOurs,
         Waiting::AuthNotOurs => Waiting::Clearing(Abandoned::VolumeLost.as_str()),
@@ -450,7 +451,9 @@ fn after_refusal(why: &Unsafe) -> Option<Unsafe> {
         Unsafe::ClockDiffers(_) => Unsafe::AuthNotOrdered,
         Unsafe::AuthNotOrdered => Unsafe::TenantsNeedAuth,
         Unsafe::TenantsNeedAuth => Unsafe::NoRootUser,
-        Unsafe::NoRootUser => Unsafe::LacksCredential(demo()),
+        Unsafe::NoRootUser => Unsafe::RootNotNew,
+        Unsafe::RootNotNew => Unsafe::OthersAreRoot,
+        Unsafe::OthersAreRoot => Unsafe::LacksCredential(demo()),
         Unsafe::LacksCredential(_) => Unsafe::AuthorityKept,
         Unsafe::AuthorityKept => Unsafe::NoClaim(demo()),
         Unsafe::NoClaim(_) => Unsafe::NotLost(demo()),

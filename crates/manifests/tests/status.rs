@@ -1,5 +1,7 @@
 //! Status and events in the situations that users meet.
 
+use std::collections::BTreeSet;
+
 use crate::world::{World, plain};
 use quorate_api::Reason;
 use quorate_api::status::Phase;
@@ -131,7 +133,9 @@ fn auth_of_a_person_is_reported_with_the_command_that_hands_it_over_until_it_is_
         |world: &World| world.status().conditions.iter().any(|condition| condition.type_ == "AuthReady");
     assert!(!has_condition(&world));
     for (clients_are_root, stalled) in [(false, "True"), (true, "False")] {
-        world.auth = Some(SeenAuth { at: world.now, enabled: true, root: Root::Ready, clients_are_root });
+        let others = BTreeSet::new();
+        world.auth =
+            Some(SeenAuth { at: world.now, enabled: true, root: Root::Ready, clients_are_root, others });
         world.pass();
         let (holds, reason, message) = world.condition("AuthReady");
         assert_eq!((&*holds, &*reason), ("False", "NotOurs"), "{message}");
@@ -144,7 +148,7 @@ fn auth_of_a_person_is_reported_with_the_command_that_hands_it_over_until_it_is_
     }
     let warned = world.events.iter().filter(|event| event.warning).map(|event| event.what.reason());
     assert_eq!(warned.collect::<Vec<_>>(), [Reason::NotOurs], "once");
-    world.auth = world.auth.map(|seen| SeenAuth { enabled: false, ..seen });
+    world.auth = world.auth.take().map(|seen| SeenAuth { enabled: false, ..seen });
     world.pass();
     assert!(!has_condition(&world));
 }

@@ -41,7 +41,8 @@ const OF_CERTIFICATES: [&str; 3] = ["AnotherAuthority", "AuthorityKept", "ClockD
 const OF_ROTATION: [&str; 3] = ["NotTrusted", "EarlierPresented", "BundleNotWritten"];
 
 /// Only auth has them: `testing/sim/tests/auth.rs` and `crates/planner/tests/auth.rs` show that they are needed.
-const OF_AUTH: [&str; 4] = ["AuthNotOrdered", "NoRootUser", "LacksCredential", "TenantsNeedAuth"];
+const OF_AUTH: [&str; 6] =
+    ["AuthNotOrdered", "NoRootUser", "RootNotNew", "OthersAreRoot", "LacksCredential", "TenantsNeedAuth"];
 
 /// Only a spec that names an authority has them: `crates/planner/tests/given.rs` and `issued.rs` show that they are needed.
 const OF_SOURCES: [&str; 2] = ["OtherSource", "TenantsNeedKey"];

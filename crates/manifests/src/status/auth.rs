@@ -15,7 +15,8 @@ pub(super) fn find(picture: &Picture<'_>) -> Option<Finding> {
     if !is_wanted && stage.is_none() {
         return not_ours(picture);
     }
-    let is_on = stage == Some(AuthStage::On) && picture.seen.etcd.auth.is_none_or(|seen| seen.enabled);
+    let is_on =
+        stage == Some(AuthStage::On) && picture.seen.etcd.auth.as_ref().is_none_or(|seen| seen.enabled);
     let told = picture.waits(|waiting| {
         let is_of_auth = matches!(
             waiting,
@@ -23,9 +24,11 @@ pub(super) fn find(picture: &Picture<'_>) -> Option<Finding> {
         );
         is_of_auth.then(|| explain(waiting))
     });
-    if let Some(why) =
-        picture.waits(|waiting| (*waiting == Waiting::ClientsAreRoot).then(|| explain(waiting)))
-    {
+    let of_root = picture.waits(|waiting| {
+        let is_told_first = matches!(waiting, Waiting::ClientsAreRoot | Waiting::OthersAreRoot(_));
+        is_told_first.then(|| explain(waiting))
+    });
+    if let Some(why) = of_root {
         return Some(Finding::because(why));
     }
     Some(match (is_on, told) {
@@ -45,7 +48,7 @@ fn not_ours(picture: &Picture<'_>) -> Option<Finding> {
     if let Some(kept_out) = picture.seen.kept_out_by_auth(picture.record, picture.now) {
         return Some(Finding::no(Reason::NotOurs, text(&Waiting::AuthEnabled(kept_out))));
     }
-    let is_root = picture.seen.etcd.auth.is_some_and(|seen| seen.clients_are_root);
+    let is_root = picture.seen.etcd.auth.as_ref().is_some_and(|seen| seen.clients_are_root);
     let is_so = picture.seen.is_auth_not_ours(picture.record);
     is_so.then(|| Finding::no(Reason::NotOurs, auth_not_ours(is_root)))
 }

@@ -328,11 +328,12 @@ impl World {
                     .and_then(|pod| self.etcd.auth(pod.uid.as_str()).map_err(|failed| format!("{failed:?}")));
                 let at = self.operators_time();
                 let clients_are_root = false;
-                Some(Reply::Auth(seen.map(|(enabled, root)| SeenAuth {
+                Some(Reply::Auth(seen.map(|(enabled, root, others)| SeenAuth {
                     at,
                     enabled,
                     root,
                     clients_are_root,
+                    others,
                 })))
             }
             Task::Hash { member, .. } => {

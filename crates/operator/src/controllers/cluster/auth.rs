@@ -40,7 +40,8 @@ pub(super) async fn look(
         Err(error) => return Err(error.to_string()),
     };
     if !enabled && !is_ours {
-        return Ok(SeenAuth { at, enabled, root: Root::Missing, clients_are_root: false });
+        let others = BTreeSet::new();
+        return Ok(SeenAuth { at, enabled, root: Root::Missing, clients_are_root: false, others });
     }
     let root =
         if enabled { Root::Ready } else { root(shared, &client).await.map_err(|error| error.to_string())? };
@@ -49,7 +50,12 @@ pub(super) async fn look(
         Err(CallError::Refused(why, _)) if why.is_about_caller() => false,
         Err(error) => return Err(error.to_string()),
     };
-    Ok(SeenAuth { at, enabled, root, clients_are_root })
+    let others = if enabled {
+        BTreeSet::new()
+    } else {
+        others(shared, &client).await.map_err(|error| error.to_string())?
+    };
+    Ok(SeenAuth { at, enabled, root, clients_are_root, others })
 }
 
 /// Makes a change. What is so already is no error: a reply may have been lost.
@@ -58,7 +64,11 @@ pub(super) async fn change(
     change: AuthChange,
 ) -> (&'static str, Result<(), CallError>) {
     let (method, changed, done) = match change {
-        AuthChange::AddRootUser => ("user_add", client.user_add(ROOT_USER).await, Some(Refusal::UserExists)),
+        AuthChange::RemoveRootUser => {
+            ("user_delete", client.user_delete(ROOT_USER).await, Some(Refusal::UserNotFound))
+        }
+        // One that exists may be somebody else's, with a password.
+        AuthChange::AddRootUser => ("user_add", client.user_add(ROOT_USER).await, None),
         AuthChange::AddRootRole => ("role_add", client.role_add(ROOT_ROLE).await, Some(Refusal::RoleExists)),
         AuthChange::GrantRoot => {
             ("user_grant_role", client.user_grant_role(ROOT_USER, ROOT_ROLE).await, None)
@@ -68,6 +78,22 @@ pub(super) async fn change(
     };
     let is_done = |error: &CallError| matches!(error, CallError::Refused(why, _) if Some(*why) == done);
     (method, changed.or_else(|error| if is_done(&error) { Ok(()) } else { Err(error) }))
+}
+
+/// Who else than root and the cluster's clients has the role root. etcd tells that of one user at a time.
+async fn others(shared: &Shared, client: &MemberClient) -> Result<BTreeSet<String>, CallError> {
+    let all = count(&shared.metrics, "user_list", client.user_list().await)?;
+    let mut found = BTreeSet::new();
+    for user in all.into_iter().filter(|user| user != ROOT_USER && user != CLIENT_USER) {
+        match count(&shared.metrics, "user_get", client.user_get(&user).await) {
+            Ok(roles) if roles.iter().any(|role| role == ROOT_ROLE) => {
+                found.insert(user);
+            }
+            Ok(_) | Err(CallError::Refused(Refusal::UserNotFound, _)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
 }
 
 async fn root(shared: &Shared, client: &MemberClient) -> Result<Root, CallError> {
