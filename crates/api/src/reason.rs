@@ -227,6 +227,8 @@ reasons! {
     RotationRefused: EtcdCluster;
     /// etcd's auth is on.
     AuthOn: EtcdCluster;
+    /// etcd's auth is on, and users of it are of EtcdUsers that do not exist any more.
+    UsersWithoutEtcdUser: EtcdCluster;
     /// etcd's auth is being switched on or off; the message says what is waited for.
     ChangingAuth: EtcdCluster;
     /// With etcd's auth on, the certificate that applications share is that of a user with the role root.

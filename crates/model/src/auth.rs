@@ -28,6 +28,10 @@ pub struct SeenAuth {
     pub clients_are_root: bool,
     /// Who else has the role root, while auth is off. Whoever has it when auth is enabled may do everything.
     pub others: BTreeSet<String>,
+    /// Whether that certificate is of a user that has any role. With auth on it is refused every key otherwise.
+    pub clients_have_role: bool,
+    /// The users of EtcdUsers that the namespace does not have, each with the name of its role, while auth is on.
+    pub orphans: BTreeSet<(String, String)>,
 }
 
 /// How far the user root is.

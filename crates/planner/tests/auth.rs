@@ -257,7 +257,15 @@ fn a_cluster_without_auth_is_asked_for_it_now_and_then_and_sooner_where_a_person
     let world = World::running(3);
     let seen = |enabled, ago: i64| {
         let at = Instant(world.now.0 - ago * 1000);
-        SeenAuth { at, enabled, root: Root::Ready, clients_are_root: false, others: BTreeSet::new() }
+        SeenAuth {
+            at,
+            enabled,
+            root: Root::Ready,
+            clients_are_root: false,
+            others: BTreeSet::new(),
+            clients_have_role: false,
+            orphans: BTreeSet::new(),
+        }
     };
     let asks = |known: Option<SeenAuth>| world.seen.asks_for_auth(known.as_ref(), world.now);
     assert!(asks(None));

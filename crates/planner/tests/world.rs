@@ -885,6 +885,8 @@ impl World {
                 root,
                 clients_are_root: self.clients_are_root,
                 others: self.other_roots.clone(),
+                clients_have_role: self.clients_are_root,
+                orphans: BTreeSet::new(),
             });
         self.seen.etcd.handshakes.clear();
         let Some(ca) = self.seen.handshakes_wanted(self.now) else { return };

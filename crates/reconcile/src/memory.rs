@@ -268,6 +268,8 @@ mod tests {
             root: Root::Ready,
             clients_are_root: false,
             others: BTreeSet::new(),
+            clients_have_role: false,
+            orphans: BTreeSet::new(),
         };
         let (before, after) = (Some(ClusterId(1)), Some(ClusterId(2)));
         let memory = Memory { auth: Some((before, seen.clone())), ..Memory::default() };

@@ -1,12 +1,17 @@
 //! The condition AuthReady: whether etcd asks each client who it is.
 
+use std::collections::BTreeSet;
+
 use quorate_api::Reason;
 use quorate_model::Waiting;
-use quorate_model::auth::AuthStage;
+use quorate_model::auth::{AuthStage, SeenAuth};
 
 use super::conditions::Finding;
 use super::picture::Picture;
 use super::waiting::{auth_not_ours, explain, text};
+
+/// How many users one message names.
+const NAMED: usize = 5;
 
 /// Absent where auth is neither on, as far as that is known, nor wanted.
 pub(super) fn find(picture: &Picture<'_>) -> Option<Finding> {
@@ -33,6 +38,9 @@ pub(super) fn find(picture: &Picture<'_>) -> Option<Finding> {
     }
     Some(match (is_on, told) {
         (_, Some(why)) => Finding { holds: Some(is_on), why },
+        (true, None) if !orphans(picture).is_empty() => {
+            Finding::yes(Reason::UsersWithoutEtcdUser, without_etcd_user(&orphans(picture)))
+        }
         (true, None) => {
             Finding::yes(Reason::AuthOn, "etcd's auth is on: each client may do what its user may")
         }
@@ -41,6 +49,36 @@ pub(super) fn find(picture: &Picture<'_>) -> Option<Finding> {
             "etcd's auth is not on yet: everybody with a certificate of the cluster may read and write everything",
         ),
     })
+}
+
+/// Whether the certificate that applications share is refused every key: auth is on, and its user has no role.
+pub(super) fn refuses_clients(picture: &Picture<'_>) -> bool {
+    let has_access = |seen: &SeenAuth| !seen.enabled || seen.clients_have_role;
+    picture.record.auth == Some(AuthStage::On) && !picture.seen.etcd.auth.as_ref().is_some_and(has_access)
+}
+
+fn orphans(picture: &Picture<'_>) -> BTreeSet<(String, String)> {
+    picture.seen.etcd.auth.as_ref().map(|seen| seen.orphans.clone()).unwrap_or_default()
+}
+
+/// The commands are for the Pod of a member, where etcdctl needs no more arguments.
+fn without_etcd_user(orphans: &BTreeSet<(String, String)>) -> String {
+    let named: Vec<String> = orphans
+        .iter()
+        .take(NAMED)
+        .map(|(user, role)| format!("`etcdctl user delete {user}` and `etcdctl role delete {role}`"))
+        .collect();
+    let more = if orphans.len() > NAMED {
+        format!(". There are {} more: `etcdctl user list`", orphans.len() - NAMED)
+    } else {
+        String::new()
+    };
+    format!(
+        "etcd's auth is on: each client may do what its user may. Users of etcd have no EtcdUser any more, and whoever kept a certificate of theirs is \
+         served: they were retained, or came with a snapshot or with the volumes of an earlier EtcdCluster. Nothing deletes them. Where nobody \
+         connects as they, in the Pod of a member: {}{more}",
+        named.join("; ")
+    )
 }
 
 /// Somebody enabled auth. Where it refuses the operator altogether, as without TLS, nothing else is known of it.

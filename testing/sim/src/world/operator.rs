@@ -334,6 +334,8 @@ impl World {
                     root,
                     clients_are_root,
                     others,
+                    clients_have_role: false,
+                    orphans: std::collections::BTreeSet::new(),
                 })))
             }
             Task::Hash { member, .. } => {

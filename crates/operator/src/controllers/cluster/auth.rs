@@ -27,6 +27,7 @@ pub(super) fn users_to_come(shared: &Shared, at: &ClusterRef) -> BTreeSet<String
 pub(super) async fn look(
     shared: &Shared,
     client: Result<MemberClient, ConnectError>,
+    namespace: &str,
     is_ours: bool,
 ) -> Result<SeenAuth, String> {
     let client = client.map_err(|error| error.to_string())?;
@@ -41,13 +42,15 @@ pub(super) async fn look(
     };
     if !enabled && !is_ours {
         let others = BTreeSet::new();
-        return Ok(SeenAuth { at, enabled, root: Root::Missing, clients_are_root: false, others });
+        let (root, orphans) = (Root::Missing, BTreeSet::new());
+        let (clients_are_root, clients_have_role) = (false, false);
+        return Ok(SeenAuth { at, enabled, root, clients_are_root, others, clients_have_role, orphans });
     }
     let root =
         if enabled { Root::Ready } else { root(shared, &client).await.map_err(|error| error.to_string())? };
-    let clients_are_root = match count(&shared.metrics, "user_get", client.user_get(CLIENT_USER).await) {
-        Ok(roles) => roles.iter().any(|role| role == ROOT_ROLE),
-        Err(CallError::Refused(why, _)) if why.is_about_caller() => false,
+    let of_clients = match count(&shared.metrics, "user_get", client.user_get(CLIENT_USER).await) {
+        Ok(roles) => roles,
+        Err(CallError::Refused(why, _)) if why.is_about_caller() => Vec::new(),
         Err(error) => return Err(error.to_string()),
     };
     let others = if enabled {
@@ -55,7 +58,40 @@ pub(super) async fn look(
     } else {
         others(shared, &client).await.map_err(|error| error.to_string())?
     };
-    Ok(SeenAuth { at, enabled, root, clients_are_root, others })
+    let orphans = if enabled && is_ours {
+        orphans(shared, &client, namespace).await.map_err(|error| error.to_string())?
+    } else {
+        BTreeSet::new()
+    };
+    let clients_are_root = of_clients.iter().any(|role| role == ROOT_ROLE);
+    let clients_have_role = !of_clients.is_empty();
+    Ok(SeenAuth { at, enabled, root, clients_are_root, others, clients_have_role, orphans })
+}
+
+/// The users of EtcdUsers that do not exist, by the cache of their own controller. It has each EtcdUser before that makes its user.
+async fn orphans(
+    shared: &Shared,
+    client: &MemberClient,
+    namespace: &str,
+) -> Result<BTreeSet<(String, String)>, CallError> {
+    let listed = async {
+        let users = count(&shared.metrics, "user_list", client.user_list().await)?;
+        let roles = count(&shared.metrics, "role_list", client.role_list().await)?;
+        Ok((users, roles))
+    };
+    let (users, roles) = match listed.await {
+        Ok(lists) => lists,
+        // Root by the record, and not by what etcd has: something else is told of that.
+        Err(CallError::Refused(why, _)) if why.is_about_caller() => return Ok(BTreeSet::new()),
+        Err(error) => return Err(error),
+    };
+    let cached = shared.users.in_namespace(namespace);
+    // Also of one that does not parse: it exists.
+    let uids = cached.iter().filter_map(|user| match &user.0 {
+        Ok(user) => user.metadata.uid.as_deref(),
+        Err(invalid) => invalid.metadata.uid.as_deref(),
+    });
+    Ok(quorate_orders::user::orphans((&users, &roles), uids))
 }
 
 /// Makes a change. What is so already is no error: a reply may have been lost.
