@@ -227,10 +227,14 @@ reasons! {
     RotationRefused: EtcdCluster;
     /// etcd's auth is on.
     AuthOn: EtcdCluster;
+    /// etcd's auth is on, and users of it are of EtcdUsers that do not exist any more.
+    UsersWithoutEtcdUser: EtcdCluster;
     /// etcd's auth is being switched on or off; the message says what is waited for.
     ChangingAuth: EtcdCluster;
     /// With etcd's auth on, the certificate that applications share is that of a user with the role root.
     ClientsAreRoot: EtcdCluster;
+    /// etcd's auth is not enabled, because users that the operator did not make have the role root.
+    OthersAreRoot: EtcdCluster;
     /// `spec.auth.enabled` is not true, and etcd's auth stays on until the annotation with the cluster ID lets it be switched off.
     AuthStaysOn: EtcdCluster;
     /// etcd's auth is on, and neither the spec has it nor did the operator enable it.

@@ -161,7 +161,7 @@ pub struct EtcdClusterStatus {
     pub hibernating: bool,
 
     /// The Secret with all that an application connects with, once it exists. By this field tools for service bindings know an
-    /// EtcdCluster as a provisioned service (servicebinding.io).
+    /// EtcdCluster as a provisioned service (servicebinding.io). Absent while etcd's auth refuses its certificate: bind an EtcdUser then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub binding: Option<BindingStatus>,
 

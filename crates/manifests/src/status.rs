@@ -70,7 +70,9 @@ pub fn status(situation: &Situation<'_>) -> EtcdClusterStatus {
     status.waiting_orders = plan.waiting.iter().filter_map(waiting_order).collect();
     status.data_agreed_by = agreed(snapshot, &plan.record, now);
     status.certificates = certificates::status(&status, snapshot);
-    status.binding = (snapshot.connection != Presence::Absent)
+    // Controllers of service bindings would lead applications to a certificate that is refused.
+    let is_served = !auth::refuses_clients(&picture);
+    status.binding = (snapshot.connection != Presence::Absent && is_served)
         .then(|| BindingStatus { name: connection::name(&snapshot.cluster) });
     status.observed_generation = cluster.metadata.generation;
     status.phase = Some(picture.phase());

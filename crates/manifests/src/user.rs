@@ -81,7 +81,12 @@ pub fn user_name(user: &EtcdUser) -> String {
 
 /// What tells an EtcdUser from others of its name: the first eight digits of its uid.
 pub fn mark(user: &EtcdUser) -> String {
-    user.metadata.uid.iter().flat_map(|uid| uid.chars()).filter(|char| *char != '-').take(8).collect()
+    mark_of(user.metadata.uid.as_deref().unwrap_or_default())
+}
+
+/// The same of the EtcdUser with this uid.
+pub fn mark_of(uid: &str) -> String {
+    uid.chars().filter(|char| *char != '-').take(8).collect()
 }
 
 /// The name of the Secret.

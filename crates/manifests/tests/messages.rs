@@ -14,6 +14,7 @@ use quorate_manifests::{
     invalid_status, resolve, status, trouble,
 };
 use quorate_model::adoption::Unadoptable;
+use quorate_model::auth::{Root, SeenAuth};
 use quorate_model::effect::{ClaimOutlook, Unsafe};
 use quorate_model::incarnation::Order;
 use quorate_model::quorum_recovery::{Log, RecoverFrom};
@@ -183,7 +184,8 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             Waiting::AuthChanging(Unsafe::LacksCredential(demo()).to_string())
         }
         Waiting::AuthChanging(_) => Waiting::ClientsAreRoot,
-        Waiting::ClientsAreRoot => Waiting::AuthStaysOn(ClusterId(0x1234)),
+        Waiting::ClientsAreRoot => Waiting::OthersAreRoot(["eve".to_owned()].into()),
+        Waiting::OthersAreRoot(_) => Waiting::AuthStaysOn(ClusterId(0x1234)),
         Waiting::AuthStaysOn(_) => Waiting::AuthOffRefused(Unsafe::TenantsNeedAuth),
         Waiting::AuthOffRefused(_) => Waiting::AuthNotOurs,
         Waiting::AuthNotOurs => Waiting::Clearing(Abandoned::VolumeLost.as_str()),
@@ -452,7 +454,9 @@ fn after_refusal(why: &Unsafe) -> Option<Unsafe> {
         Unsafe::ClockDiffers(_) => Unsafe::AuthNotOrdered,
         Unsafe::AuthNotOrdered => Unsafe::TenantsNeedAuth,
         Unsafe::TenantsNeedAuth => Unsafe::NoRootUser,
-        Unsafe::NoRootUser => Unsafe::LacksCredential(demo()),
+        Unsafe::NoRootUser => Unsafe::RootNotNew,
+        Unsafe::RootNotNew => Unsafe::OthersAreRoot,
+        Unsafe::OthersAreRoot => Unsafe::LacksCredential(demo()),
         Unsafe::LacksCredential(_) => Unsafe::AuthorityKept,
         Unsafe::AuthorityKept => Unsafe::NoClaim(demo()),
         Unsafe::NoClaim(_) => Unsafe::NotLost(demo()),
@@ -551,8 +555,19 @@ fn situations() -> Vec<World> {
     let mut with_auth = World::new(&json!({ "size": 1, "version": "3.6.16", "auth": { "enabled": true } }));
     with_auth.settle();
     with_auth.edit(Kind::Cluster, "demo", |cluster| cluster["status"]["auth"] = json!({ "stage": "On" }));
+    let mut with_orphans = with_auth.clone();
+    with_orphans.auth = Some(SeenAuth {
+        at: with_orphans.now,
+        enabled: true,
+        root: Root::Ready,
+        clients_are_root: false,
+        others: BTreeSet::new(),
+        clients_have_role: false,
+        orphans: [("billing-01234567".to_owned(), "quorate:01234567:billing".to_owned())].into(),
+    });
     vec![
         with_auth,
+        with_orphans,
         with_old_certificates(310),
         with_old_certificates(370),
         with_old_certificates(3600),

@@ -1,5 +1,7 @@
 //! Status and events in the situations that users meet.
 
+use std::collections::BTreeSet;
+
 use crate::world::{World, plain};
 use quorate_api::Reason;
 use quorate_api::status::Phase;
@@ -131,7 +133,7 @@ fn auth_of_a_person_is_reported_with_the_command_that_hands_it_over_until_it_is_
         |world: &World| world.status().conditions.iter().any(|condition| condition.type_ == "AuthReady");
     assert!(!has_condition(&world));
     for (clients_are_root, stalled) in [(false, "True"), (true, "False")] {
-        world.auth = Some(SeenAuth { at: world.now, enabled: true, root: Root::Ready, clients_are_root });
+        world.auth = Some(SeenAuth { clients_are_root, ..auth_on(&world) });
         world.pass();
         let (holds, reason, message) = world.condition("AuthReady");
         assert_eq!((&*holds, &*reason), ("False", "NotOurs"), "{message}");
@@ -144,9 +146,64 @@ fn auth_of_a_person_is_reported_with_the_command_that_hands_it_over_until_it_is_
     }
     let warned = world.events.iter().filter(|event| event.warning).map(|event| event.what.reason());
     assert_eq!(warned.collect::<Vec<_>>(), [Reason::NotOurs], "once");
-    world.auth = world.auth.map(|seen| SeenAuth { enabled: false, ..seen });
+    world.auth = world.auth.take().map(|seen| SeenAuth { enabled: false, ..seen });
     world.pass();
     assert!(!has_condition(&world));
+}
+
+/// Auth as it is seen while it is on.
+fn auth_on(world: &World) -> SeenAuth {
+    SeenAuth {
+        at: world.now,
+        enabled: true,
+        root: Root::Ready,
+        clients_are_root: false,
+        others: BTreeSet::new(),
+        clients_have_role: false,
+        orphans: BTreeSet::new(),
+    }
+}
+
+/// A cluster whose spec and record have auth on.
+fn with_auth() -> World {
+    let mut world = World::new(&json!({ "size": 1, "version": "3.6.16", "auth": { "enabled": true } }));
+    world.settle();
+    world.edit(Kind::Cluster, "demo", |cluster| cluster["status"]["auth"] = json!({ "stage": "On" }));
+    world.auth = Some(auth_on(&world));
+    world.pass();
+    world
+}
+
+#[test]
+fn users_of_etcd_whose_etcdusers_are_gone_are_named_with_the_commands_that_delete_them() {
+    let mut world = with_auth();
+    let (holds, reason, message) = world.condition("AuthReady");
+    assert_eq!((&*holds, &*reason), ("True", "AuthOn"), "{message}");
+    let orphans = [("billing-01234567".to_owned(), "quorate:01234567:billing".to_owned())].into();
+    world.auth = Some(SeenAuth { orphans, ..auth_on(&world) });
+    world.pass();
+    let (holds, reason, message) = world.condition("AuthReady");
+    assert_eq!((&*holds, &*reason), ("True", "UsersWithoutEtcdUser"), "{message}");
+    for what in ["etcdctl user delete billing-01234567", "etcdctl role delete quorate:01234567:billing"] {
+        assert!(message.contains(what), "{what}: {message}");
+    }
+}
+
+#[test]
+fn status_binds_nobody_to_a_certificate_that_auth_refuses() {
+    let mut world = with_auth();
+    let is_bound = |world: &World| world.status().binding.is_some();
+    assert!(!is_bound(&world));
+    world.auth = None;
+    world.pass();
+    assert!(!is_bound(&world), "it was not asked yet");
+    // A person gave that user a role.
+    world.auth = Some(SeenAuth { clients_have_role: true, ..auth_on(&world) });
+    world.pass();
+    assert!(is_bound(&world));
+    world.auth = Some(SeenAuth { enabled: false, ..auth_on(&world) });
+    world.pass();
+    assert!(is_bound(&world), "auth is off, so everybody is served");
 }
 
 #[test]

@@ -410,7 +410,7 @@ impl World {
         let list_failure = list.is_none().then(|| "no voter that answers has a leader".to_owned());
         let defragmentations = self.defragmentations.clone();
         let nearly_used_up = self.nearly_used_up.clone();
-        let auth = self.auth;
+        let auth = self.auth.clone();
         Etcd { list, list_failure, answers, defragmentations, nearly_used_up, auth, ..Etcd::default() }
     }
 }

@@ -1,5 +1,6 @@
 //! etcd's auth, which the operator switches on and off: how far that is, what was seen, and what people ask for.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::ids::ClusterId;
@@ -15,7 +16,7 @@ pub enum AuthStage {
 }
 
 /// What was seen of etcd's auth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenAuth {
     /// When.
     pub at: Instant,
@@ -25,6 +26,12 @@ pub struct SeenAuth {
     pub root: Root,
     /// Whether the certificate that applications share, that of the cluster's clients, is that of a user with the role root.
     pub clients_are_root: bool,
+    /// Who else has the role root, while auth is off. Whoever has it when auth is enabled may do everything.
+    pub others: BTreeSet<String>,
+    /// Whether that certificate is of a user that has any role. With auth on it is refused every key otherwise.
+    pub clients_have_role: bool,
+    /// The users of EtcdUsers that the namespace does not have, each with the name of its role, while auth is on.
+    pub orphans: BTreeSet<(String, String)>,
 }
 
 /// How far the user root is.
@@ -53,6 +60,9 @@ pub struct AuthPolicy {
 /// A change of etcd's auth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AuthChange {
+    /// L4: the user root goes, right before it is made anew. Whoever was let in while auth was off may have given it a password, which nobody
+    /// can see.
+    RemoveRootUser,
     /// L4: the user root, without a password: it is known by a certificate alone.
     AddRootUser,
     /// L5: the role root.
@@ -78,6 +88,7 @@ impl AuthStage {
 impl fmt::Display for AuthChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::RemoveRootUser => "UserDelete root",
             Self::AddRootUser => "UserAdd root",
             Self::AddRootRole => "RoleAdd root",
             Self::GrantRoot => "UserGrantRole root to root",

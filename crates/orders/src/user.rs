@@ -18,7 +18,7 @@ use kube_core::ResourceExt as _;
 use quorate_api::{ConditionType, EtcdCluster, EtcdUser};
 use quorate_model::{Instant, Span};
 
-pub use decide::{Act, AuthState, Decision, Etcd, Seen, asks_etcd, decide, earlier, role_name};
+pub use decide::{Act, AuthState, Decision, Etcd, Seen, asks_etcd, decide, earlier, orphans, role_name};
 
 /// How long etcd's auth waits for a user that does not come: to be refused is the lesser harm than keys that are open to every certificate.
 const COMES_WITHIN: Span = Span::seconds(600);

@@ -1,8 +1,8 @@
 //! etcd's auth, switched on by the spec and off by order.
 //!
 //! L1 record that it is being switched on; L2 the operator's credential, a certificate of the user root (I2); L3 every member's Pod gets it
-//! (U5); L4 the user root, L5 the role root, L6 the one gets the other; L7 every EtcdUser has its user; L8 record that it is on, then enable
-//! it; L9 disable it, as ordered, then record that it is off.
+//! (U5); L4 the user root, L5 the role root, L6 the one gets the other; L7 every EtcdUser has its user, and nobody else is root; L8 record
+//! that it is on, make root anew (L4, L6), then enable it; L9 disable it, as ordered, then record that it is off.
 //!
 //! Auth that is on without spec or record is a person's: it is told.
 //!
@@ -36,7 +36,7 @@ pub(crate) fn advance(draft: &mut Draft<'_>) {
 
 /// Auth that a person enabled. It is told, and left alone: where it refuses the operator, some acts fail.
 fn tell_of_others(draft: &mut Draft<'_>) {
-    let is_root = draft.seen.etcd.auth.is_some_and(|seen| seen.clients_are_root);
+    let is_root = draft.seen.etcd.auth.as_ref().is_some_and(|seen| seen.clients_are_root);
     if draft.seen.is_auth_not_ours(&draft.record) && !is_root {
         draft.wait(Waiting::AuthNotOurs);
     }
@@ -68,7 +68,7 @@ fn record_what_is(draft: &mut Draft<'_>) {
 /// L3 to L8.
 fn switch_on(draft: &mut Draft<'_>) {
     let Some(seen) = look(draft) else { return };
-    tell_of_clients(draft, seen);
+    tell_of_clients(draft, &seen);
     if seen.enabled {
         // A person enabled it, or it came with a snapshot. The operator is root by its certificate.
         draft.write_record(Step::L8, |record| record.auth = Some(AuthStage::On));
@@ -81,6 +81,10 @@ fn switch_on(draft: &mut Draft<'_>) {
     if !make_root(draft, seen.root) || seen.clients_are_root {
         return;
     }
+    if !seen.others.is_empty() {
+        draft.wait(Waiting::OthersAreRoot(seen.others));
+        return;
+    }
     // L7. Later they are no users, and refused.
     if let Some(user) = draft.seen.users_to_come.first() {
         draft.wait(Waiting::AuthChanging(format!("EtcdUser {user} gets its user first")));
@@ -90,8 +94,8 @@ fn switch_on(draft: &mut Draft<'_>) {
 }
 
 fn keep_on(draft: &mut Draft<'_>) {
-    let Some(seen) = draft.seen.etcd.auth else { return };
-    tell_of_clients(draft, seen);
+    let Some(seen) = draft.seen.etcd.auth.clone() else { return };
+    tell_of_clients(draft, &seen);
     if seen.enabled {
         return;
     }
@@ -104,7 +108,7 @@ fn keep_on(draft: &mut Draft<'_>) {
 }
 
 /// Applications share one certificate. Before there was auth by the spec, people made its user root, so that the operator was one.
-fn tell_of_clients(draft: &mut Draft<'_>, seen: SeenAuth) {
+fn tell_of_clients(draft: &mut Draft<'_>, seen: &SeenAuth) {
     if seen.clients_are_root {
         draft.wait(Waiting::ClientsAreRoot);
     }
@@ -150,9 +154,14 @@ fn make_root(draft: &mut Draft<'_>, root: Root) -> bool {
     missing.is_none()
 }
 
-/// L8. The record comes first: whoever restarts in between finds auth on, or enables it.
+/// L8. The record comes first: whoever restarts in between finds auth on, or enables it. The user root is made anew right before: it may have
+/// a password of somebody who was let in while auth was off, and nobody can see that. A call that fails, or whose reply is lost, ends the
+/// pass, and the next one begins with what it sees.
 fn enable(draft: &mut Draft<'_>) {
     draft.write_record(Step::L8, |record| record.auth = Some(AuthStage::On));
+    change(draft, Step::L4, AuthChange::RemoveRootUser);
+    change(draft, Step::L4, AuthChange::AddRootUser);
+    change(draft, Step::L6, AuthChange::GrantRoot);
     change(draft, Step::L8, AuthChange::Enable);
     draft.wait(Waiting::AuthChanging("etcd's auth is being enabled".to_owned()));
 }
@@ -165,7 +174,7 @@ fn change(draft: &mut Draft<'_>, step: Step, change: AuthChange) {
 
 /// What was seen of auth in this pass.
 fn look(draft: &mut Draft<'_>) -> Option<SeenAuth> {
-    let seen = draft.seen.etcd.auth.filter(|seen| safety::is_fresh(seen.at, draft.now));
+    let seen = draft.seen.etcd.auth.clone().filter(|seen| safety::is_fresh(seen.at, draft.now));
     if seen.is_none() {
         draft.wait(Waiting::AuthChanging("a member is asked how far it is".to_owned()));
     }

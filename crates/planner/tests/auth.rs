@@ -1,9 +1,13 @@
 //! etcd's auth: switched on once everybody who must go on is root, and off by order only.
 
+use std::collections::BTreeSet;
+
 use crate::world::{World, name};
 use quorate_model::auth::{AuthChange, AuthStage, Root, SeenAuth};
 use quorate_model::effect::Unsafe;
-use quorate_model::{Ca, ClusterId, Effect, EtcdCall, Instant, KubeEffect, Leaf, Plan, Span, Step, Waiting};
+use quorate_model::{
+    Ca, ClusterId, Effect, EtcdCall, Instant, KubeEffect, Leaf, Plan, Record, Span, Step, Waiting,
+};
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, permits};
 
@@ -18,6 +22,15 @@ fn judge(world: &World, effect: &Effect) -> Result<(), Unsafe> {
     let scene = Scene { seen: &world.seen, record: &world.seen.record, now: world.now, before: &[] };
     permits(&scene, effect)
 }
+
+/// Judges an effect that comes after these, with this record.
+fn judge_after(world: &World, record: &Record, before: &[Effect], effect: &Effect) -> Result<(), Unsafe> {
+    permits(&Scene { seen: &world.seen, record, now: world.now, before }, effect)
+}
+
+/// What enables auth: root is made anew right before.
+const ENABLED: [AuthChange; 4] =
+    [AuthChange::RemoveRootUser, AuthChange::AddRootUser, AuthChange::GrantRoot, AuthChange::Enable];
 
 fn changes(plan: &Plan) -> Vec<AuthChange> {
     let change = |effect: &Effect| match effect.as_etcd() {
@@ -67,7 +80,7 @@ fn auth_is_recorded_in_the_same_plan_as_it_is_enabled_and_is_enabled_again_after
     // The call never arrives.
     world.seen.record = plan.record;
     let again = world.plan();
-    assert_eq!(changes(&again), [AuthChange::Enable]);
+    assert_eq!(changes(&again), ENABLED);
     world.carry_out(again);
     assert!(world.auth.0);
 }
@@ -95,6 +108,50 @@ fn auth_is_not_enabled_while_the_certificate_that_applications_share_is_that_of_
     world.settle();
     world.clients_are_root = true;
     assert!(world.plan().waiting.contains(&Waiting::ClientsAreRoot));
+}
+
+#[test]
+fn a_password_that_somebody_gave_root_does_not_outlive_the_enabling() {
+    let mut world = wanted(3);
+    (world.auth, world.has_root_role, world.planted) = ((false, Root::Ready), true, true);
+    world.settle();
+    assert_eq!((world.auth, world.planted), ((true, Root::Ready), false));
+    // Nor one of the time in which somebody had auth disabled.
+    (world.auth.0, world.planted) = (false, true);
+    world.settle();
+    assert_eq!((world.auth, world.planted), ((true, Root::Ready), false));
+}
+
+#[test]
+fn a_pass_that_ends_while_root_is_made_anew_is_made_good_by_the_next_one() {
+    for done in 0..4 {
+        let mut world = wanted(3);
+        assert!(comes_to(&mut world, AuthChange::Enable));
+        let mut plan = world.plan();
+        plan.effects.truncate(done);
+        world.carry_out(plan);
+        assert!(!world.auth.0);
+        // Somebody uses the moment.
+        world.planted = true;
+        world.settle();
+        assert_eq!((world.auth, world.planted), ((true, Root::Ready), false), "after {done}");
+    }
+}
+
+#[test]
+fn auth_is_not_enabled_while_somebody_else_has_the_role_root() {
+    let mut world = wanted(3);
+    world.other_roots = BTreeSet::from(["eve".to_owned()]);
+    assert!(!comes_to(&mut world, AuthChange::Enable));
+    assert!(world.plan().waiting.contains(&Waiting::OthersAreRoot(world.other_roots.clone())));
+    world.other_roots.clear();
+    assert!(comes_to(&mut world, AuthChange::Enable));
+    // What was on before and is off is open to everybody, so it waits for nobody.
+    world.settle();
+    world.auth.0 = false;
+    world.other_roots = BTreeSet::from(["eve".to_owned()]);
+    world.settle();
+    assert!(world.auth.0);
 }
 
 #[test]
@@ -200,7 +257,15 @@ fn a_cluster_without_auth_is_asked_for_it_now_and_then_and_sooner_where_a_person
     let world = World::running(3);
     let seen = |enabled, ago: i64| {
         let at = Instant(world.now.0 - ago * 1000);
-        SeenAuth { at, enabled, root: Root::Ready, clients_are_root: false }
+        SeenAuth {
+            at,
+            enabled,
+            root: Root::Ready,
+            clients_are_root: false,
+            others: BTreeSet::new(),
+            clients_have_role: false,
+            orphans: BTreeSet::new(),
+        }
     };
     let asks = |known: Option<SeenAuth>| world.seen.asks_for_auth(known.as_ref(), world.now);
     assert!(asks(None));
@@ -267,15 +332,15 @@ fn each_refusal_of_auth_is_what_keeps_it_from_happening() {
     world.seen.pods.get_mut(&name("demo-1")).unwrap().has_credential = false;
     assert!(changes(&world.plan()).is_empty());
     let plan = without("LacksCredential", || world.plan());
-    assert_eq!(changes(&plan), [AuthChange::Enable]);
+    assert_eq!(changes(&plan), ENABLED);
 
     // Root was taken away meanwhile, though the plan would go on.
     let mut world = wanted(3);
     assert!(comes_to(&mut world, AuthChange::Enable));
-    let enable = world.plan().effects.pop().unwrap();
+    let mut before = world.plan().effects;
+    let enable = before.pop().unwrap();
     let record = world.plan().record;
-    world.seen.record = record;
-    let judged = |world: &World| judge(world, &enable);
+    let judged = |world: &World| judge_after(world, &record, &before, &enable);
     assert_eq!(judged(&world), Ok(()));
     world.seen.etcd.auth.as_mut().unwrap().root = Root::NotGranted;
     assert_eq!(judged(&world), Err(Unsafe::NoRootUser));
@@ -290,6 +355,36 @@ fn each_refusal_of_auth_is_what_keeps_it_from_happening() {
     world.seen.etcd.auth.as_mut().unwrap().at = world.now;
     world.seen.certificates.as_mut().unwrap().leaves.remove(&Leaf::Operator);
     assert_eq!(judged(&world), Err(Unsafe::NoRootUser));
+
+    // Somebody else has the role root, and the record does not have auth on yet.
+    let mut world = wanted(3);
+    assert!(comes_to(&mut world, AuthChange::Enable));
+    world.seen.etcd.auth.as_mut().unwrap().others.insert("eve".to_owned());
+    assert_eq!(judged(&world), Err(Unsafe::OthersAreRoot));
+    assert_eq!(without("OthersAreRoot", || judged(&world)), Ok(()));
+
+    // Root is not made anew right before: at all, in part, in another order, or at another member.
+    let mut world = wanted(3);
+    assert!(comes_to(&mut world, AuthChange::Enable));
+    let elsewhere = before.iter().map(|effect| match effect {
+        Effect::Etcd { step, call, .. } => Effect::etcd(*step, name("demo-9"), call.clone()),
+        Effect::Kube { .. } => panic!("{effect:?}"),
+    });
+    let all: [Vec<Effect>; 5] = [
+        Vec::new(),
+        before[1..].to_vec(),
+        before[..2].to_vec(),
+        before.iter().rev().cloned().collect(),
+        elsewhere.collect(),
+    ];
+    for before in all {
+        let judged = || judge_after(&world, &record, &before, &enable);
+        assert_eq!(judged(), Err(Unsafe::RootNotNew), "{before:?}");
+        assert_eq!(without("RootNotNew", judged), Ok(()));
+    }
+    // While auth is on, root is the operator.
+    world.seen.etcd.auth.as_mut().unwrap().enabled = true;
+    assert_eq!(judge_after(&world, &record, &[], &before[0]), Err(Unsafe::NoRootUser));
 
     // Nobody ordered it.
     let mut world = wanted(3);

@@ -100,6 +100,12 @@ pub struct World {
     pub auth: (bool, Root),
     /// The user of the certificate that applications share has the role root.
     pub clients_are_root: bool,
+    /// Who else has the role root.
+    pub other_roots: BTreeSet<String>,
+    /// etcd has the role root.
+    pub has_root_role: bool,
+    /// Somebody gave root a password.
+    pub planted: bool,
 }
 
 /// The quota of a member.
@@ -230,6 +236,9 @@ impl World {
             cluster_version: None,
             auth: (false, Root::Missing),
             clients_are_root: false,
+            other_roots: BTreeSet::new(),
+            has_root_role: false,
+            planted: false,
             downgrade: None,
         }
     }
@@ -736,8 +745,17 @@ impl World {
             }
             EtcdCall::Auth { change } => {
                 self.auth = match change {
+                    AuthChange::RemoveRootUser => {
+                        self.planted = false;
+                        (self.auth.0, Root::Missing)
+                    }
+                    // The role is there, where it was before.
+                    AuthChange::AddRootUser if self.has_root_role => (self.auth.0, Root::NotGranted),
                     AuthChange::AddRootUser => (self.auth.0, Root::NoRole),
-                    AuthChange::AddRootRole => (self.auth.0, Root::NotGranted),
+                    AuthChange::AddRootRole => {
+                        self.has_root_role = true;
+                        (self.auth.0, Root::NotGranted)
+                    }
                     AuthChange::GrantRoot => (self.auth.0, Root::Ready),
                     AuthChange::Enable => (true, self.auth.1),
                     AuthChange::Disable => (false, self.auth.1),
@@ -860,9 +878,16 @@ impl World {
             self.seen.desired.pod.revision = PodRevision(format!("r1, with auth: {desired}"));
         }
         let at = self.now;
-        self.seen.etcd.auth = Some(self.auth)
-            .filter(|(is_on, _)| auth || *is_on)
-            .map(|(enabled, root)| SeenAuth { at, enabled, root, clients_are_root: self.clients_are_root });
+        self.seen.etcd.auth =
+            Some(self.auth).filter(|(is_on, _)| auth || *is_on).map(|(enabled, root)| SeenAuth {
+                at,
+                enabled,
+                root,
+                clients_are_root: self.clients_are_root,
+                others: self.other_roots.clone(),
+                clients_have_role: self.clients_are_root,
+                orphans: BTreeSet::new(),
+            });
         self.seen.etcd.handshakes.clear();
         let Some(ca) = self.seen.handshakes_wanted(self.now) else { return };
         for (member, pod) in self.seen.pods.iter().filter(|(member, _)| !self.silent.contains(*member)) {

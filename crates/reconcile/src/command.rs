@@ -78,7 +78,8 @@ pub enum Task {
         /// The member.
         at: MemberName,
     },
-    /// Ask a member how far etcd's auth is: whether it is on and, while it is off, how far the user root is. Answered by [`Reply::Auth`].
+    /// Ask a member how far etcd's auth is: whether it is on and, while it is off, how far the user root is and who else
+    /// has the role root. Answered by [`Reply::Auth`].
     Auth {
         /// The member.
         at: MemberName,

@@ -84,7 +84,7 @@ pub(crate) struct NotStored {
 impl Memory {
     /// What was last seen of etcd's auth in this etcd cluster. Another one, after a restore, may have none: then it is asked again at once.
     pub(crate) fn auth_of(&self, cluster: Option<ClusterId>) -> Option<SeenAuth> {
-        self.auth.filter(|(seen_in, _)| *seen_in == cluster).map(|(_, seen)| seen)
+        self.auth.as_ref().filter(|(seen_in, _)| *seen_in == cluster).map(|(_, seen)| seen.clone())
     }
 
     /// Whether it is this cluster's turn to take new defaults of the operator, from the next pass on.
@@ -262,9 +262,17 @@ mod tests {
 
     #[test]
     fn s16_auth_that_was_seen_on_before_a_restore_is_not_taken_for_that_of_the_restored_cluster() {
-        let seen = SeenAuth { at: Instant(1), enabled: true, root: Root::Ready, clients_are_root: false };
+        let seen = SeenAuth {
+            at: Instant(1),
+            enabled: true,
+            root: Root::Ready,
+            clients_are_root: false,
+            others: BTreeSet::new(),
+            clients_have_role: false,
+            orphans: BTreeSet::new(),
+        };
         let (before, after) = (Some(ClusterId(1)), Some(ClusterId(2)));
-        let memory = Memory { auth: Some((before, seen)), ..Memory::default() };
+        let memory = Memory { auth: Some((before, seen.clone())), ..Memory::default() };
         assert_eq!(memory.auth_of(before), Some(seen));
         assert_eq!((memory.auth_of(after), memory.auth_of(None)), (None, None));
     }

@@ -145,3 +145,33 @@ fn auth_ordered_off_stays_on_as_long_as_a_datastore_may_exist_and_then_goes_off(
     edit(&mut world, &finalizers(&[keys::FINALIZER]));
     assert!(!is_on(&world), "it was ordered");
 }
+
+/// A cluster without auth, in whose etcd somebody gives this user the role root, or root a password; and auth is switched on.
+fn with_planted(other: Option<&str>) -> World {
+    let mut world = at_rest(3);
+    let id = world.etcd.groups().next().unwrap().id();
+    assert!(world.etcd.plant(id, other));
+    world.edit(&switch_on()).unwrap();
+    while world.go().is_some() {}
+    world
+}
+
+#[test]
+fn a_password_that_somebody_gave_root_while_auth_was_off_is_gone_once_it_is_on() {
+    let world = with_planted(None);
+    assert_eq!((world.oracle.violation(), is_on(&world)), (None, true));
+}
+
+#[test]
+fn auth_waits_for_a_person_where_somebody_else_has_the_role_root() {
+    let mut world = with_planted(Some("eve"));
+    assert_eq!((world.oracle.violation(), is_on(&world)), (None, false));
+    let status = world.cluster().unwrap().status.unwrap();
+    let ready = status.conditions.iter().find(|condition| condition.type_ == "AuthReady").unwrap();
+    assert_eq!(ready.reason, "OthersAreRoot");
+    assert!(ready.message.contains("etcdctl user revoke-role eve root"), "{}", ready.message);
+    let id = world.etcd.groups().next().unwrap().id();
+    assert!(world.etcd.revoke_other_roots(id));
+    edit(&mut world, &json!({ "metadata": { "annotations": { "example.com/looked": "yes" } } }));
+    assert_eq!((world.oracle.violation(), is_on(&world)), (None, true));
+}

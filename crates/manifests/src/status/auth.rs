@@ -1,12 +1,17 @@
 //! The condition AuthReady: whether etcd asks each client who it is.
 
+use std::collections::BTreeSet;
+
 use quorate_api::Reason;
 use quorate_model::Waiting;
-use quorate_model::auth::AuthStage;
+use quorate_model::auth::{AuthStage, SeenAuth};
 
 use super::conditions::Finding;
 use super::picture::Picture;
 use super::waiting::{auth_not_ours, explain, text};
+
+/// How many users one message names.
+const NAMED: usize = 5;
 
 /// Absent where auth is neither on, as far as that is known, nor wanted.
 pub(super) fn find(picture: &Picture<'_>) -> Option<Finding> {
@@ -15,7 +20,8 @@ pub(super) fn find(picture: &Picture<'_>) -> Option<Finding> {
     if !is_wanted && stage.is_none() {
         return not_ours(picture);
     }
-    let is_on = stage == Some(AuthStage::On) && picture.seen.etcd.auth.is_none_or(|seen| seen.enabled);
+    let is_on =
+        stage == Some(AuthStage::On) && picture.seen.etcd.auth.as_ref().is_none_or(|seen| seen.enabled);
     let told = picture.waits(|waiting| {
         let is_of_auth = matches!(
             waiting,
@@ -23,13 +29,18 @@ pub(super) fn find(picture: &Picture<'_>) -> Option<Finding> {
         );
         is_of_auth.then(|| explain(waiting))
     });
-    if let Some(why) =
-        picture.waits(|waiting| (*waiting == Waiting::ClientsAreRoot).then(|| explain(waiting)))
-    {
+    let of_root = picture.waits(|waiting| {
+        let is_told_first = matches!(waiting, Waiting::ClientsAreRoot | Waiting::OthersAreRoot(_));
+        is_told_first.then(|| explain(waiting))
+    });
+    if let Some(why) = of_root {
         return Some(Finding::because(why));
     }
     Some(match (is_on, told) {
         (_, Some(why)) => Finding { holds: Some(is_on), why },
+        (true, None) if !orphans(picture).is_empty() => {
+            Finding::yes(Reason::UsersWithoutEtcdUser, without_etcd_user(&orphans(picture)))
+        }
         (true, None) => {
             Finding::yes(Reason::AuthOn, "etcd's auth is on: each client may do what its user may")
         }
@@ -40,12 +51,42 @@ pub(super) fn find(picture: &Picture<'_>) -> Option<Finding> {
     })
 }
 
+/// Whether the certificate that applications share is refused every key: auth is on, and its user has no role.
+pub(super) fn refuses_clients(picture: &Picture<'_>) -> bool {
+    let has_access = |seen: &SeenAuth| !seen.enabled || seen.clients_have_role;
+    picture.record.auth == Some(AuthStage::On) && !picture.seen.etcd.auth.as_ref().is_some_and(has_access)
+}
+
+fn orphans(picture: &Picture<'_>) -> BTreeSet<(String, String)> {
+    picture.seen.etcd.auth.as_ref().map(|seen| seen.orphans.clone()).unwrap_or_default()
+}
+
+/// The commands are for the Pod of a member, where etcdctl needs no more arguments.
+fn without_etcd_user(orphans: &BTreeSet<(String, String)>) -> String {
+    let named: Vec<String> = orphans
+        .iter()
+        .take(NAMED)
+        .map(|(user, role)| format!("`etcdctl user delete {user}` and `etcdctl role delete {role}`"))
+        .collect();
+    let more = if orphans.len() > NAMED {
+        format!(". There are {} more: `etcdctl user list`", orphans.len() - NAMED)
+    } else {
+        String::new()
+    };
+    format!(
+        "etcd's auth is on: each client may do what its user may. Users of etcd have no EtcdUser any more, and whoever kept a certificate of theirs is \
+         served: they were retained, or came with a snapshot or with the volumes of an earlier EtcdCluster. Nothing deletes them. Where nobody \
+         connects as they, in the Pod of a member: {}{more}",
+        named.join("; ")
+    )
+}
+
 /// Somebody enabled auth. Where it refuses the operator altogether, as without TLS, nothing else is known of it.
 fn not_ours(picture: &Picture<'_>) -> Option<Finding> {
     if let Some(kept_out) = picture.seen.kept_out_by_auth(picture.record, picture.now) {
         return Some(Finding::no(Reason::NotOurs, text(&Waiting::AuthEnabled(kept_out))));
     }
-    let is_root = picture.seen.etcd.auth.is_some_and(|seen| seen.clients_are_root);
+    let is_root = picture.seen.etcd.auth.as_ref().is_some_and(|seen| seen.clients_are_root);
     let is_so = picture.seen.is_auth_not_ours(picture.record);
     is_so.then(|| Finding::no(Reason::NotOurs, auth_not_ours(is_root)))
 }

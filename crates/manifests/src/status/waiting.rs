@@ -3,6 +3,8 @@
 
 mod text;
 
+use std::collections::BTreeSet;
+
 use crate::certificate::CLIENT_USER;
 use quorate_api::{Explanation, Reason, keys};
 use quorate_model::Waiting;
@@ -219,6 +221,7 @@ fn row(waiting: &Waiting) -> Row {
             ),
         )
         .stopping(Stops::Nothing),
+        Waiting::OthersAreRoot(users) => needs_person(Reason::OthersAreRoot, others_are_root(users)).stopping(Stops::Nothing),
         Waiting::AuthStaysOn(cluster) => needs_person(
             Reason::AuthStaysOn,
             format!(
@@ -463,6 +466,22 @@ fn row(waiting: &Waiting) -> Row {
                 .stopping(Stops::Nothing)
         }
     }
+}
+
+/// How many users one message names.
+const NAMED: usize = 8;
+
+/// The commands are for the Pod of a member, where etcdctl needs no more arguments.
+fn others_are_root(users: &BTreeSet<String>) -> String {
+    let named: Vec<&str> = users.iter().take(NAMED).map(String::as_str).collect();
+    let more = if users.len() > NAMED { format!(" and {} more", users.len() - NAMED) } else { String::new() };
+    let first = named.first().copied().unwrap_or_default();
+    format!(
+        "etcd's auth is not enabled, because these users have the role root, and could do everything: {}{more}. The operator made none of them so. \
+         For each of them, in the Pod of a member: `etcdctl user revoke-role {first} root`, or `etcdctl user delete {first}`. Whoever is to \
+         have the role may get it again once auth is on",
+        named.join(", ")
+    )
 }
 
 fn restore_reason(why: &RestoreFailure) -> Reason {

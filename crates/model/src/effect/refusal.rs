@@ -94,6 +94,10 @@ pub enum Unsafe {
     TenantsNeedAuth,
     /// L8: the user root, whose certificate the operator has, is not seen to have the role root: nobody could do anything any more.
     NoRootUser,
+    /// L8: the user root is not made anew right before. It may have a password that somebody gave it while auth was off.
+    RootNotNew,
+    /// L8: somebody else has the role root, and may do everything.
+    OthersAreRoot,
     /// L8: the Pod of this member does not have the operator's credential, so its agent could not move leadership away.
     LacksCredential(MemberName),
     /// R10, R19: the authority is kept with the data of the cluster.
@@ -176,6 +180,8 @@ impl Unsafe {
         AuthNotOrdered,
         TenantsNeedAuth,
         NoRootUser,
+        RootNotNew,
+        OthersAreRoot,
         LacksCredential,
         AuthorityKept,
         NoClaim,
@@ -314,6 +320,12 @@ impl fmt::Display for Unsafe {
             ),
             Self::NoRootUser => f.write_str(
                 "etcd's auth is not enabled, because the user root, whose certificate the operator has, is not seen to have the role root",
+            ),
+            Self::RootNotNew => f.write_str(
+                "etcd's auth is not enabled, because the user root is not made anew right before, and may have a password of somebody else",
+            ),
+            Self::OthersAreRoot => f.write_str(
+                "etcd's auth is not enabled, because other users than root have the role root, and may do everything",
             ),
             Self::LacksCredential(member) => {
                 write!(f, "Pod {member} does not have the operator's credential for etcd's auth yet")

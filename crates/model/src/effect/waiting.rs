@@ -119,6 +119,8 @@ pub enum Waiting {
     AuthChanging(String),
     /// With etcd's auth on, the certificate that applications share is that of a user with the role root.
     ClientsAreRoot,
+    /// These users have the role root, and the operator made none of them: auth is not enabled.
+    OthersAreRoot(BTreeSet<String>),
     /// `spec.auth.enabled` is false, and auth stays on: only the annotation with the cluster id lets it be switched off.
     AuthStaysOn(ClusterId),
     /// It is ordered off, and stays on for tenants of Kamaji; why.

@@ -60,7 +60,7 @@ impl Snapshot {
     /// Whether auth was last seen enabled, and neither the spec nor the record has it: a person enabled it, or a snapshot had it.
     pub fn is_auth_not_ours(&self, record: &Record) -> bool {
         let is_ours = self.auth_policy.wanted || record.has_credential();
-        !is_ours && self.etcd.auth.is_some_and(|seen| seen.enabled)
+        !is_ours && self.etcd.auth.as_ref().is_some_and(|seen| seen.enabled)
     }
 
     /// Whether auth refuses the operator, so that it has no member list. Then it knows nothing of a quorum, and a lost one is not to be told.

@@ -1,12 +1,12 @@
 //! What is next: a pure function of the EtcdUser, its EtcdCluster, its Secret, and what etcd has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kube_core::ResourceExt as _;
 use quorate_api::user::{EtcdUserStatus, ROLE_PREFIX, UserAccess, UserDeletionPolicy};
 use quorate_api::{EtcdCluster, EtcdUser, Explanation, Reason, keys};
 use quorate_manifests::data_store::ends;
-use quorate_manifests::user::{NoSigner, Presence, Signer, mark, user_name};
+use quorate_manifests::user::{NoSigner, Presence, Signer, mark, mark_of, user_name};
 use quorate_model::{ClockDifference, Fingerprint, Instant};
 
 use super::gate::{self, Own};
@@ -115,16 +115,35 @@ pub fn role_name(user: &EtcdUser) -> String {
     format!("{ROLE_PREFIX}{}:{}", mark(user), user.name_any())
 }
 
+fn is_mark(mark: &str) -> bool {
+    mark.len() == MARK && mark.chars().all(|digit| digit.is_ascii_hexdigit())
+}
+
 /// Those of some users of etcd that are of earlier EtcdUsers of this name, each with the name of its role.
 pub fn earlier(user: &EtcdUser, all: &[String]) -> Vec<(String, String)> {
     let (name, own) = (user.name_any(), user_name(user));
-    let is_mark = |mark: &str| mark.len() == MARK && mark.chars().all(|digit| digit.is_ascii_hexdigit());
     let of_name = |other: &String| {
         let mark = other.strip_prefix(&*name)?.strip_prefix('-')?;
         let is_earlier = is_mark(mark) && *other != own;
         is_earlier.then(|| (other.clone(), format!("{ROLE_PREFIX}{mark}:{name}")))
     };
     all.iter().filter_map(of_name).collect()
+}
+
+/// Those of the users of etcd that are of EtcdUsers with none of these uids, each with the name of its role. A user is told from one that a
+/// person made by its role: etcd has one with the same mark and name.
+pub fn orphans<'a>(
+    (users, roles): (&[String], &[String]),
+    uids: impl Iterator<Item = &'a str>,
+) -> BTreeSet<(String, String)> {
+    let known: BTreeSet<String> = uids.map(mark_of).collect();
+    let of_role = |role: &String| {
+        let (mark, name) = role.strip_prefix(ROLE_PREFIX)?.split_once(':')?;
+        let user = format!("{name}-{mark}");
+        let is_orphan = is_mark(mark) && !name.is_empty() && !known.contains(mark) && users.contains(&user);
+        is_orphan.then(|| (user, role.clone()))
+    };
+    roles.iter().filter_map(of_role).collect()
 }
 
 /// Whether etcd has to be asked to decide: it is there to be asked, and anything depends on it.

@@ -708,3 +708,25 @@ fn auth_waits_ten_minutes_for_a_user_that_does_not_come_and_not_for_one_that_is_
     assert_reason(&world, Reason::TlsDisabled, "True", "");
     assert!(!is_awaited(&world, 0));
 }
+
+#[test]
+fn a_user_of_etcd_with_the_mark_of_no_etcduser_is_an_orphan_and_one_that_a_person_made_is_none() {
+    let strings = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
+    let users = strings(&["root", OWN, "shop-fedcba98", "of-a-person-89abcdef", "quorate-client"]);
+    let roles = strings(&[
+        "root",
+        OWN_ROLE,
+        "quorate:fedcba98:shop",
+        "quorate:76543210:no-user",
+        "quorate:89abcdef",
+        "quorate:short:shop",
+    ]);
+    let found = |uids: &[&str]| orphans((&users, &roles), uids.iter().copied());
+    let pair = |user: &str, role: &str| (user.to_owned(), role.to_owned());
+    let (own, shop) = (pair(OWN, OWN_ROLE), pair("shop-fedcba98", "quorate:fedcba98:shop"));
+    assert_eq!(found(&[]), [own.clone(), shop.clone()].into());
+    let (uid, other) = ("01234567-0000-4000-8000-000000000000", "fedcba98-0000-4000-8000-000000000000");
+    assert_eq!(found(&[uid]), [shop].into());
+    assert_eq!(found(&[other]), [own].into());
+    assert!(found(&[uid, other]).is_empty());
+}

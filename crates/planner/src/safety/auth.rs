@@ -3,7 +3,7 @@
 use quorate_model::auth::{AuthChange, AuthStage, Root, SeenAuth};
 use quorate_model::effect::Unsafe;
 use quorate_model::snapshot::Pod;
-use quorate_model::{Leaf, MemberName, Snapshot};
+use quorate_model::{Effect, EtcdCall, Leaf, MemberName, Snapshot};
 
 use super::{Judged, Scene, forbid, fresh_list, is_fresh};
 
@@ -13,7 +13,8 @@ pub(super) fn may_change(scene: &Scene<'_>, change: AuthChange, at: &MemberName)
     }
     match change {
         AuthChange::AddRootUser | AuthChange::AddRootRole | AuthChange::GrantRoot => is_recorded(scene),
-        AuthChange::Enable => may_enable(scene),
+        AuthChange::RemoveRootUser => may_remove_root(scene),
+        AuthChange::Enable => may_enable(scene, at),
         AuthChange::Disable => may_disable(scene),
     }
 }
@@ -31,18 +32,44 @@ fn is_recorded(scene: &Scene<'_>) -> Judged {
     if scene.record.auth.is_some() { Ok(()) } else { forbid(Unsafe::AuthNotOrdered) }
 }
 
-fn may_enable(scene: &Scene<'_>) -> Judged {
+/// Only to make it anew. With auth on it is the operator itself.
+fn may_remove_root(scene: &Scene<'_>) -> Judged {
+    is_recorded(scene)?;
+    let is_off = |seen: &SeenAuth| is_fresh(seen.at, scene.now) && !seen.enabled;
+    if scene.seen.etcd.auth.as_ref().is_some_and(is_off) { Ok(()) } else { forbid(Unsafe::NoRootUser) }
+}
+
+fn may_enable(scene: &Scene<'_>, at: &MemberName) -> Judged {
     if scene.record.auth != Some(AuthStage::On) {
         forbid(Unsafe::AuthNotOrdered)?;
     }
     all_have_credential(scene.seen)?;
-    let is_ready = |seen: SeenAuth| is_fresh(seen.at, scene.now) && seen.root == Root::Ready;
+    let is_ready = |seen: &SeenAuth| is_fresh(seen.at, scene.now) && seen.root == Root::Ready;
     // A certificate of root that members take.
     let is_root = scene.seen.has_usable(scene.record, Leaf::Operator, scene.now);
-    if scene.seen.etcd.auth.is_none_or(|seen| !is_ready(seen)) || !is_root {
+    if scene.seen.etcd.auth.as_ref().is_none_or(|seen| !is_ready(seen)) || !is_root {
         forbid(Unsafe::NoRootUser)?;
     }
+    if !is_root_new(scene.before, at) {
+        forbid(Unsafe::RootNotNew)?;
+    }
+    // What was on before is enabled again: its users were those of an auth that was on, and meanwhile all keys are open.
+    let begins = scene.seen.record.auth != Some(AuthStage::On);
+    if begins && scene.seen.etcd.auth.as_ref().is_some_and(|seen| !seen.others.is_empty()) {
+        forbid(Unsafe::OthersAreRoot)?;
+    }
     Ok(())
+}
+
+/// Whether what comes right before, at the same member, makes the user root anew. The first call that fails ends the plan.
+fn is_root_new(before: &[Effect], at: &MemberName) -> bool {
+    let anew = [AuthChange::RemoveRootUser, AuthChange::AddRootUser, AuthChange::GrantRoot];
+    let last = &before[before.len().saturating_sub(anew.len())..];
+    let changes = |effect: &Effect, wanted: AuthChange| match effect {
+        Effect::Etcd { at: member, call: EtcdCall::Auth { change }, .. } => member == at && *change == wanted,
+        Effect::Etcd { .. } | Effect::Kube { .. } => false,
+    };
+    last.len() == anew.len() && last.iter().zip(anew).all(|(effect, wanted)| changes(effect, wanted))
 }
 
 fn may_disable(scene: &Scene<'_>) -> Judged {

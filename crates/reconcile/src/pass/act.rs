@@ -454,7 +454,7 @@ impl Acting {
             }
             if matches!(called, Err(CallError::Refused(why, _)) if why.is_about_caller()) {
                 // A person has enabled it since it was seen to be off.
-                memory.auth = memory.auth.filter(|(_, seen)| seen.enabled);
+                memory.auth = memory.auth.take().filter(|(_, seen)| seen.enabled);
             }
         }
         let ended = group.running[nth].reply(memory, owner, reply, now)?;

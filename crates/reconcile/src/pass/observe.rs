@@ -206,7 +206,7 @@ impl Observing {
             (Phase::MemberList(observed), Task::Auth { .. }, Reply::Auth(seen)) => {
                 // Where it is not known, what was seen before stays, and grows old.
                 let cluster = observed.snapshot.record.cluster_id;
-                memory.auth = seen.ok().map(|seen| (cluster, seen)).or(memory.auth);
+                memory.auth = seen.ok().map(|seen| (cluster, seen)).or(memory.auth.take());
                 observed.snapshot.etcd.auth = memory.auth_of(cluster);
             }
             (Phase::Proof(observed), Task::Read { kind, name }, Reply::Object(read)) => {

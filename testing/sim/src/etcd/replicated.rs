@@ -1,6 +1,8 @@
 //! What is replicated besides keys and membership: alarms, whether auth is enabled. A change of it is an
 //! entry, so a member that is behind does not know it yet, and an alarm outlives the member that raised it.
 
+use std::collections::BTreeSet;
+
 use quorate_model::auth::{AuthChange, Root};
 use quorate_model::snapshot::Alarm;
 use quorate_model::{ClusterId, MemberId, Refusal};
@@ -51,36 +53,70 @@ impl Etcd {
         changes
             && self.commit_shared(cluster, |group| {
                 (group.tip.auth, group.tip.root) = (enabled, Root::Ready);
+                group.tip.has_root_role = true;
             })
     }
 
-    /// Whether a member has auth enabled, and how far the user root is by what it has.
-    pub fn auth(&self, at: &str) -> Reply<(bool, Root)> {
+    /// Somebody who is let in while auth is off gives the user root a password, or another user the role root. Returns whether that was
+    /// committed.
+    pub fn plant(&mut self, cluster: ClusterId, other: Option<&str>) -> bool {
+        let is_off = self.group(cluster).is_some_and(|group| !group.tip.auth);
+        is_off
+            && self.commit_shared(cluster, |group| {
+                group.tip.has_root_role = true;
+                if let Some(user) = other {
+                    group.tip.other_roots.insert(user.to_owned());
+                } else {
+                    (group.tip.root, group.tip.root_has_password) = (Root::Ready, true);
+                }
+            })
+    }
+
+    /// A person takes the role root from all users but root. Returns whether that was committed.
+    pub fn revoke_other_roots(&mut self, cluster: ClusterId) -> bool {
+        self.commit_shared(cluster, |group| group.tip.other_roots.clear())
+    }
+
+    /// Whether a member has auth enabled, how far the user root is by what it has, and who else has its role.
+    pub fn auth(&self, at: &str) -> Reply<(bool, Root, BTreeSet<String>)> {
         let (_, dir, _) = self.voting(at)?;
-        Ok((dir.stored.auth, dir.stored.root))
+        Ok((dir.stored.auth, dir.stored.root, dir.stored.other_roots.clone()))
     }
 
     /// A change of auth at a member. etcd judges it when it applies it.
     pub fn change_auth(&mut self, at: &str, change: AuthChange) -> Reply<()> {
         let cluster = self.consenting(at)?.id;
         self.may(at, Role::Root)?;
-        let tip = self.group(cluster).map(|group| group.tip.clone()).unwrap_or_default();
+        let mut tip = self.group(cluster).map(|group| group.tip.clone()).unwrap_or_default();
         let (auth, root) = match (change, tip.root) {
+            (AuthChange::RemoveRootUser, _) if tip.auth => return Err(Failed::Refused(Refusal::Other)),
+            (AuthChange::RemoveRootUser, _) => {
+                tip.root_has_password = false;
+                (tip.auth, Root::Missing)
+            }
+            (AuthChange::AddRootUser, Root::Missing) if tip.has_root_role => (tip.auth, Root::NotGranted),
             (AuthChange::AddRootUser, Root::Missing) => (tip.auth, Root::NoRole),
-            (AuthChange::AddRootRole, Root::NoRole) => (tip.auth, Root::NotGranted),
+            (AuthChange::AddRootRole, Root::NoRole) => {
+                tip.has_root_role = true;
+                (tip.auth, Root::NotGranted)
+            }
             (AuthChange::GrantRoot, Root::NotGranted) => (tip.auth, Root::Ready),
             (AuthChange::Enable, Root::Ready) => (true, Root::Ready),
             (AuthChange::Disable, root) => (false, root),
             // It is so already.
-            (AuthChange::AddRootUser, _)
-            | (AuthChange::AddRootRole | AuthChange::GrantRoot, Root::NotGranted | Root::Ready) => {
+            (AuthChange::AddRootUser, _) => return Err(Failed::Refused(Refusal::UserExists)),
+            (AuthChange::AddRootRole | AuthChange::GrantRoot, Root::NotGranted | Root::Ready) => {
                 return Ok(());
             }
             (AuthChange::AddRootRole | AuthChange::GrantRoot | AuthChange::Enable, _) => {
                 return Err(Failed::Refused(Refusal::RootUserMissing));
             }
         };
-        let committed = self.commit_shared(cluster, |group| (group.tip.auth, group.tip.root) = (auth, root));
+        let committed = self.commit_shared(cluster, |group| {
+            (group.tip.auth, group.tip.root) = (auth, root);
+            group.tip.has_root_role = tip.has_root_role;
+            group.tip.root_has_password = tip.root_has_password;
+        });
         if committed { Ok(()) } else { Err(Failed::Unknown) }
     }
 

@@ -33,6 +33,7 @@ impl Etcd {
             alarms: snap.alarms.clone(),
             auth: snap.auth.0,
             root: snap.auth.1,
+            has_root_role: matches!(snap.auth.1, Root::NotGranted | Root::Ready),
             cluster_version: Some(launch.version.line()),
             ..Stored::default()
         };

@@ -31,6 +31,12 @@ pub struct Stored {
     pub auth: bool,
     /// How far the user root is after it.
     pub root: Root,
+    /// The user root has a password of somebody's after it.
+    pub root_has_password: bool,
+    /// Etcd has the role root after it.
+    pub has_root_role: bool,
+    /// The other users that have the role root after it.
+    pub other_roots: BTreeSet<String>,
     /// The cluster version after it: no older binary runs on it.
     pub cluster_version: Option<Minor>,
     /// The minor version that it is being downgraded to, after it.
@@ -45,9 +51,12 @@ impl Stored {
 
     /// Hashes it beside the longest prefix that there is. Terms and indexes count only relative to that.
     pub fn hash_beside(&self, tip: &Self, hasher: &mut impl Hasher) {
-        let Self { len, without_effect, term, mib, alarms, auth, root, cluster_version, downgrade } = self;
+        let Self { len, without_effect, term, mib, alarms, auth, root, cluster_version, downgrade, .. } =
+            self;
+        let Self { root_has_password, has_root_role, other_roots, .. } = self;
         let behind = tip.without_effect.saturating_sub(*without_effect).min(FAR);
         (len, behind, tip.term.saturating_sub(*term).min(FAR)).hash(hasher);
         (mib, alarms, auth, root, cluster_version, downgrade).hash(hasher);
+        (root_has_password, has_root_role, other_roots).hash(hasher);
     }
 }

@@ -16,8 +16,11 @@ impl World {
     /// Judges a change by the objects that there are, and not by what the planner knows of them.
     pub(super) fn judge_auth(&mut self, change: AuthChange) {
         let why = match change {
-            AuthChange::AddRootUser | AuthChange::AddRootRole | AuthChange::GrantRoot => None,
-            AuthChange::Enable => self.without_credential(),
+            AuthChange::RemoveRootUser
+            | AuthChange::AddRootUser
+            | AuthChange::AddRootRole
+            | AuthChange::GrantRoot => None,
+            AuthChange::Enable => self.without_credential().or_else(|| self.somebody_elses_root()),
             AuthChange::Disable => self.not_ordered_off(),
         };
         if let Some(how) = why {
@@ -37,6 +40,17 @@ impl World {
         let pods = self.objects(Kind::Pod);
         let lacks = pods.iter().find(|pod| runs(pod) && !has(pod))?;
         Some(format!("auth is enabled, and Pod {} has no credential", name(lacks)))
+    }
+
+    /// Who else would do everything once auth is on, if there is somebody.
+    fn somebody_elses_root(&self) -> Option<String> {
+        let cluster = self.record().cluster_id?;
+        let group = self.etcd.group(cluster)?;
+        if group.tip().root_has_password {
+            return Some("auth is enabled, and the user root has a password of somebody's".to_owned());
+        }
+        let other = group.tip().other_roots.first()?;
+        Some(format!("auth is enabled, and {other} has the role root"))
     }
 
     fn not_ordered_off(&self) -> Option<String> {

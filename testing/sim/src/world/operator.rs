@@ -339,11 +339,14 @@ impl World {
                     .and_then(|pod| self.etcd.auth(pod.uid.as_str()).map_err(|failed| format!("{failed:?}")));
                 let at = self.operators_time();
                 let clients_are_root = false;
-                Some(Reply::Auth(seen.map(|(enabled, root)| SeenAuth {
+                Some(Reply::Auth(seen.map(|(enabled, root, others)| SeenAuth {
                     at,
                     enabled,
                     root,
                     clients_are_root,
+                    others,
+                    clients_have_role: false,
+                    orphans: std::collections::BTreeSet::new(),
                 })))
             }
             Task::Hash { member, .. } => {

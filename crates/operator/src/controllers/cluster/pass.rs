@@ -152,7 +152,8 @@ impl Worker {
             }
             Task::Auth { at, is_ours } => {
                 let client = self.connect(pass, &at);
-                async move { Reply::Auth(auth::look(shared, client, is_ours).await) }.boxed()
+                let namespace = self.cluster.namespace.clone();
+                async move { Reply::Auth(auth::look(shared, client, &namespace, is_ours).await) }.boxed()
             }
             Task::Hash { member, revision } => {
                 let client = self.connect(pass, &member);

@@ -112,7 +112,7 @@ impl Publication {
             is_admitted,
             // It is recorded before it is enabled.
             auth_is_on: record.auth == Some(AuthStage::On)
-                && planned.snapshot.etcd.auth.is_none_or(|seen| seen.enabled),
+                && planned.snapshot.etcd.auth.as_ref().is_none_or(|seen| seen.enabled),
             namespace_ends: is_deleted && memory.failure().is_some_and(is_of_ending_namespace),
             contest,
             contest_of_secret,
