@@ -117,8 +117,7 @@ fn is_ours(meta: &ObjectMeta) -> bool {
 
 /// What made an object that this operator did not make, for messages: its controller, or the program that wrote it first.
 pub fn made_by(meta: &ObjectMeta, uid: &ClusterUid) -> Option<String> {
-    let writers = meta.managed_fields.iter().flatten();
-    let writer = writers.filter_map(|entry| entry.manager.as_deref()).next();
+    let writer = meta.managed_fields.iter().flatten().find_map(|entry| entry.manager.as_deref());
     if is_controlled_by(meta, uid) {
         let by = writer.unwrap_or("another operator");
         return Some(format!("{by} made it for this EtcdCluster"));
