@@ -61,9 +61,9 @@ pub enum Fault {
     Drain(String),
     /// F15: an unmanaged budget selects the Pods, too: every eviction is refused with 500.
     SecondBudget,
-    /// F15: another operator of the same group and kind has made objects under the names of the cluster, before it began: their controller is
-    /// this EtcdCluster.
-    OtherOperator,
+    /// F15: another operator of the same group and kind has made the object of this name, a name of the cluster, before the cluster began: its
+    /// controller is this EtcdCluster.
+    OtherOperator(String),
     /// F18: the disruption controller is behind: budgets are not counted.
     BudgetsBehind,
     /// F12: the API server refuses to create objects of this kind and name (of any, if it is empty), and to change Services and

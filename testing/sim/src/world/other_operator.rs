@@ -19,31 +19,32 @@ pub(crate) fn is_of_other_operator(object: &Value) -> bool {
 }
 
 impl World {
-    /// The other operator has made its objects. Only before the cluster of ours begins: later the names are taken.
-    pub(super) fn add_objects_of_other_operator(&self) -> bool {
+    /// The names of the cluster that it may have taken: of the peer Service, a certificate, and the connection Secret.
+    pub(super) fn names_of_other_operator(&self) -> impl Iterator<Item = String> + use<> {
+        let name = self.at.name.clone();
+        ["", "-server-tls", "-connection"].into_iter().map(move |suffix| format!("{name}{suffix}"))
+    }
+
+    /// The other operator has made this object. Only before the cluster of ours begins: later the names are taken.
+    pub(super) fn add_object_of_other_operator(&self, named: &str) -> bool {
         let Some(cluster) = self.object(Kind::Cluster, &self.at.name) else { return false };
-        let owner = json!([{
-            "apiVersion": format!("{}/{}", keys::GROUP, keys::VERSION), "kind": "EtcdCluster",
-            "name": self.at.name, "uid": uid(&cluster), "controller": true,
-        }]);
         let has_begun =
             cluster.pointer("/status/bootstrap").is_some() || cluster.pointer("/status/clusterID").is_some();
-        let make = |kind: Kind, name: &str, content: Value| {
-            let mut object = content;
-            object["metadata"] = json!({
-                "name": name, "namespace": self.at.namespace, "labels": { "app": self.at.name },
-                "annotations": { MADE_BY: "another operator" }, "ownerReferences": owner,
-            });
-            self.store.create(&resource(kind), &self.at.namespace, object, false).is_ok()
+        let (kind, mut object) = if named == self.at.name {
+            let selector = json!({ "clusterIP": "None", "selector": { "app": self.at.name } });
+            (Kind::Service, json!({ "spec": selector }))
+        } else {
+            (Kind::Secret, json!({ "data": { "tls.crt": "eA==" } }))
         };
-        let selector = json!({ "clusterIP": "None", "selector": { "app": self.at.name } });
-        !has_begun
-            && make(Kind::Service, &self.at.name, json!({ "spec": selector }))
-            && make(
-                Kind::Secret,
-                &format!("{}-server-tls", self.at.name),
-                json!({ "data": { "tls.crt": "eA==" } }),
-            )
+        object["metadata"] = json!({
+            "name": named, "namespace": self.at.namespace, "labels": { "app": self.at.name },
+            "annotations": { MADE_BY: "another operator" },
+            "ownerReferences": [{
+                "apiVersion": format!("{}/{}", keys::GROUP, keys::VERSION), "kind": "EtcdCluster",
+                "name": self.at.name, "uid": uid(&cluster), "controller": true,
+            }],
+        });
+        !has_begun && self.store.create(&resource(kind), &self.at.namespace, object, false).is_ok()
     }
 
     /// Its user has moved away from it. `false` if nothing of it is left.

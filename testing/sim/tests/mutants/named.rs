@@ -97,7 +97,7 @@ pub fn all() -> Vec<Named> {
             ]),
         ),
         in_turn(),
-        // Another operator has made the peer Service of this EtcdCluster, and it is led to Pods of ours.
+        // Another operator has made the connection Secret of this EtcdCluster, and it is written over.
         of_other_operator(),
         // A member that serves is removed at once.
         named("StillServes", Property::ClientsAreServed, [3, 2], json!([])),
@@ -107,7 +107,7 @@ pub fn all() -> Vec<Named> {
 }
 
 fn of_other_operator() -> Named {
-    let strikes = json!([[0, { "fault": "other-operator" }]]);
+    let strikes = json!([[0, { "fault": { "other-operator": "demo-connection" } }]]);
     let mut named = named("R25", Property::OnlyOwnedObjectsChange, [3, 3], strikes);
     named.history.before = Vec::new();
     named

@@ -62,7 +62,7 @@ impl Fault {
             Self::Lingers(_) => wide("F16", "lingering Pod", Cluster, Nothing),
             Self::Drain(_) => wide("F15", "drain", Cluster, Data),
             Self::SecondBudget => wide("F15", "second budget", Cluster, Nothing),
-            Self::OtherOperator => wide("F15", "another operator", Cluster, Nothing),
+            Self::OtherOperator(_) => wide("F15", "another operator", Cluster, Nothing),
             Self::BudgetsBehind => wide("F18", "budgets behind", Cluster, Nothing),
             Self::Refuse(..) => wide("F12", "refused writes", Cluster, Nothing),
             Self::Arrives => wide("F5", "late request at any moment", Operator, Nothing),
@@ -166,7 +166,7 @@ impl fmt::Display for Fault {
             Self::Lingers(member) => write!(f, "Pod {member} takes its whole grace period to stop"),
             Self::Drain(member) => write!(f, "somebody drains the node of {member}"),
             Self::SecondBudget => f.write_str("somebody creates another budget for the Pods"),
-            Self::OtherOperator => f.write_str("another operator has made objects for this EtcdCluster"),
+            Self::OtherOperator(named) => write!(f, "another operator has made {named} for this EtcdCluster"),
             Self::BudgetsBehind => f.write_str("the disruption controller is behind"),
             Self::Refuse(kind, named) if named.is_empty() => {
                 write!(f, "the API server refuses to create any {kind}")

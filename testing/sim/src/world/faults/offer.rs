@@ -17,12 +17,8 @@ impl World {
         faults.extend(self.faults_of_members());
         faults.extend(self.faults_of_objects());
         faults.extend([Fault::LoseStatus, Fault::OldList, Fault::Expired]);
-        faults.extend([
-            Fault::SecondBudget,
-            Fault::BudgetsBehind,
-            Fault::ClientsOnNames,
-            Fault::OtherOperator,
-        ]);
+        faults.extend([Fault::SecondBudget, Fault::BudgetsBehind, Fault::ClientsOnNames]);
+        faults.extend(self.names_of_other_operator().map(Fault::OtherOperator));
         if self.wide {
             faults.extend([Fault::Restored(true), Fault::Restored(false)]);
             let members =

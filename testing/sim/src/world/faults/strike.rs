@@ -90,7 +90,7 @@ impl World {
             Fault::Lingers(member) => self.lingers(member),
             Fault::Drain(member) => self.drain(member),
             Fault::SecondBudget => self.add_second_budget(),
-            Fault::OtherOperator => self.add_objects_of_other_operator(),
+            Fault::OtherOperator(named) => self.add_object_of_other_operator(named),
             Fault::BudgetsBehind => !std::mem::replace(&mut self.faults.budgets_behind, true),
             Fault::Refuse(kind, named) => self.faults.refused.insert((kind.clone(), named.clone())),
             Fault::Arrives => self.late_request_arrives().is_some(),
