@@ -253,8 +253,6 @@ reasons! {
     CompactionOff: EtcdCluster;
     /// The key of the authority of clients is not here, and Kamaji signs with it.
     NoAuthorityKey: EtcdCluster;
-    /// The authority of clients signs for peers, too, so its key is not given to Kamaji.
-    OneAuthority: EtcdCluster;
     /// The cluster does not serve yet, or not now, so no DataStore is made for it.
     NotServing: EtcdCluster;
     /// A DataStore, or the Secret of its credential, has the name and is not of this EtcdCluster.

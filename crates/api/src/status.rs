@@ -23,10 +23,7 @@ mod replacement;
 mod target;
 
 /// The newest format that this operator knows. Of a newer format it writes conditions and figures only.
-pub const FORMAT_VERSION: u32 = 7;
-
-/// The format of etcd's auth, without a rotation that passes on.
-const ONE_EARLIER: u32 = 6;
+pub const FORMAT_VERSION: u32 = 6;
 
 /// The format of what has no restore: an operator that knows none follows it.
 const WITHOUT_RESTORE: u32 = 2;
@@ -314,10 +311,14 @@ pub struct CertificatesStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authority: Option<String>,
 
-    /// The same of the authority of peers (Secret NAME-peer-ca), which is trusted at the port of peers. Absent where that of clients
-    /// signs for peers, too: in clusters that an earlier release created. Recorded.
+    /// The same of the authority of peers (Secret NAME-peer-ca), which is trusted at the port of peers. Recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer_authority: Option<String>,
+
+    /// The certificates of the authorities that are recorded here: what members trust can be written, whatever becomes of Secrets. Recorded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["fingerprint"]))]
+    pub authorities: Vec<AuthorityStatus>,
 
     /// The authority of clients is a copy of the one in the Secret that `autoCfg.caBundleSecret` named. Recorded.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -340,6 +341,16 @@ pub struct CertificatesStatus {
     pub not_after: Option<Time>,
 }
 
+/// The certificate of an authority.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AuthorityStatus {
+    /// Its sha256, in hexadecimal.
+    pub fingerprint: String,
+
+    /// The certificate (PEM).
+    pub certificate: String,
+}
+
 /// The rotation of a certificate authority.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -352,10 +363,6 @@ pub struct RotationStatus {
 
     /// The sha256 of the certificate of the one that takes its place.
     pub to: String,
-
-    /// The sha256 of those before `from`, whose place that one had not taken everywhere: trusted as long as it is.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub earlier: Vec<String>,
 
     /// That one is a copy of the one in the Secret that `autoCfg.caBundleSecret` names.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -508,16 +515,12 @@ impl EtcdClusterStatus {
             .is_some_and(|own| own.peer_authority.is_some() || own.rotation.is_some() || own.trust > 0);
         // An older operator would take the credential from the members.
         let has_auth = self.auth.is_some() || self.target.as_ref().is_some_and(|target| target.auth);
-        // An older operator would forget that copies of an authority of before are still presented.
-        let rotation = self.certificates.as_ref().and_then(|own| own.rotation.as_ref());
-        let passes_on = rotation.is_some_and(|rotation| !rotation.earlier.is_empty());
-        let needed = match (passes_on, has_auth, has_two, is_replaced, restores) {
-            (true, _, _, _, _) => FORMAT_VERSION,
-            (false, true, _, _, _) => ONE_EARLIER,
-            (false, false, true, _, _) => WITHOUT_AUTH,
-            (false, false, false, true, _) => ONE_AUTHORITY,
-            (false, false, false, false, true) => FIRST_INCARNATION,
-            (false, false, false, false, false) => WITHOUT_RESTORE,
+        let needed = match (has_auth, has_two, is_replaced, restores) {
+            (true, _, _, _) => FORMAT_VERSION,
+            (false, true, _, _) => WITHOUT_AUTH,
+            (false, false, true, _) => ONE_AUTHORITY,
+            (false, false, false, true) => FIRST_INCARNATION,
+            (false, false, false, false) => WITHOUT_RESTORE,
         };
         self.format_version.map_or(needed, |before| before.max(needed))
     }

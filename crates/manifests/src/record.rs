@@ -9,9 +9,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use k8s_openapi::jiff::Timestamp;
 use quorate_api::cluster;
 use quorate_api::status::{
-    AbandonedReason, AgentDelivery, AgentDeliveryStatus, AuthStatus, BootstrapStatus, CertificatesStatus,
-    DefragmentingStatus, EarlierStatus, EtcdClusterStatus, FailedLearnersStatus, LeavingReason, MemberPhase,
-    MemberStatus, PodTarget, PriorityClassStatus, StorageTarget, TargetStatus,
+    AbandonedReason, AgentDelivery, AgentDeliveryStatus, AuthStatus, AuthorityStatus, BootstrapStatus,
+    CertificatesStatus, DefragmentingStatus, EarlierStatus, EtcdClusterStatus, FailedLearnersStatus,
+    LeavingReason, MemberPhase, MemberStatus, PodTarget, PriorityClassStatus, StorageTarget, TargetStatus,
 };
 use quorate_model::adoption::Earlier;
 use quorate_model::auth::AuthStage;
@@ -53,6 +53,12 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
             .as_ref()
             .and_then(|own| own.peer_authority.as_deref())
             .map(Fingerprint::new),
+        certificates: status
+            .certificates
+            .iter()
+            .flat_map(|own| &own.authorities)
+            .map(read_authority)
+            .collect(),
         given: status.certificates.as_ref().is_some_and(|own| own.given),
         rotation: status.certificates.as_ref().and_then(|own| rotation::read(own.rotation.as_ref()?)),
         spent_rotation: status.certificates.as_ref().and_then(|own| own.last_rotation_order.clone()),
@@ -160,6 +166,7 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         cluster_id,
         authority,
         peer_authority,
+        certificates,
         given,
         rotation,
         spent_rotation,
@@ -211,6 +218,7 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
     let certificates = CertificatesStatus {
         authority: authority.as_ref().map(|own| own.as_str().to_owned()),
         peer_authority: peer_authority.as_ref().map(|own| own.as_str().to_owned()),
+        authorities: certificates.iter().map(write_authority).collect(),
         given: *given,
         trust: *trust,
         rotation: rotation.as_ref().map(rotation::write),
@@ -255,6 +263,14 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         })
         .collect();
     status.recovery = replacement::write(replacement.as_ref(), last_replacement.as_ref());
+}
+
+fn read_authority(own: &AuthorityStatus) -> (Fingerprint, String) {
+    (Fingerprint::new(&*own.fingerprint), own.certificate.clone())
+}
+
+fn write_authority((fingerprint, certificate): (&Fingerprint, &String)) -> AuthorityStatus {
+    AuthorityStatus { fingerprint: fingerprint.as_str().to_owned(), certificate: certificate.clone() }
 }
 
 fn read_earlier(status: &EarlierStatus) -> Option<Earlier> {

@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube_core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use quorate_api::status::EtcdClusterStatus;
 use quorate_api::{EtcdBackup, EtcdCluster, keys};
-use quorate_model::effect::{AuthorityPlace, Boot};
+use quorate_model::effect::Boot;
 use quorate_model::record::Stage;
 use quorate_model::{
     Ca, Effect, Fingerprint, Instant, KubeEffect, Leaf, ManagedObject, MemberName, Record, Snapshot, Target,
@@ -16,6 +16,7 @@ use quorate_model::{
 };
 use serde_json::{Map, Value, json};
 
+use crate::certificate::given::staged;
 use crate::certificate::order::{self, Renewed};
 use crate::certificate::{Certificate, KeyPair, Order, given, rotation};
 use crate::kind::Kind;
@@ -149,31 +150,33 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
             let made = made.filter(|backup| backup.metadata.name.as_ref() == Some(name));
             Request::Backup(Box::new(made.unwrap_or_default()))
         }
-        KubeEffect::CreateAuthority { ca, given } => {
+        KubeEffect::CreateAuthority { ca, place, given } => {
             let generation = generation(context, *ca);
-            let made = order::authority(cluster, at, *ca, &snapshot.uid, generation, context.now);
+            let made = order::authority(cluster, at, (*ca, *place), &snapshot.uid, generation, context.now);
             authority_request(context, made, given.as_ref())
         }
         KubeEffect::MakeNextAuthority { ca, place, given, secret, resource_version } => {
             let (seen, generation) = ((secret, resource_version.as_str()), generation(context, *ca));
-            let place = match place {
-                AuthorityPlace::Signer => rotation::Place::Signer,
-                AuthorityPlace::Next => rotation::Place::Next,
-            };
-            let made = order::next_authority((at, *ca, place), &snapshot.uid, seen, generation, context.now);
+            let made = order::next_authority((at, *ca, *place), &snapshot.uid, seen, generation, context.now);
             authority_request(context, made, given.as_ref())
         }
-        KubeEffect::ArrangeAuthority { ca, secret, resource_version, signer, previous } => {
+        KubeEffect::ArrangeAuthority { ca, secret, resource_version, signer } => {
             let name = Certificate::from(*ca).secret_name(at);
             let found = seen.secrets.iter().find(|seen| seen.metadata.name.as_ref() == Some(&name));
             let as_seen = (secret, resource_version.as_str());
-            let act = found.and_then(|found| rotation::arrange(found, as_seen, signer, previous.as_ref()));
+            let act = found.and_then(|found| rotation::arrange(found, as_seen, signer));
             write(Kind::Secret, &name, act.unwrap_or_else(refused_patch))
         }
         KubeEffect::WriteTrust { leaf, secret, resource_version, trust, generation } => {
             let own = (at, &snapshot.uid);
             let as_seen = (secret, resource_version.as_str());
-            let act = rotation::write_trust(&seen.secrets, own, *leaf, as_seen, (trust, *generation));
+            let act = rotation::write_trust(
+                &seen.secrets,
+                own,
+                &record.certificates,
+                as_seen,
+                (trust, *generation),
+            );
             let act = act.unwrap_or_else(refused_patch);
             write(Kind::Secret, &Certificate::from(*leaf).secret_name(at), act)
         }
@@ -420,18 +423,28 @@ fn refused_patch() -> Act {
 
 /// The generation of an authority that is made: that of the trust in it. The first one has none.
 fn generation(context: &Context<'_>, ca: Ca) -> u32 {
-    let Context { snapshot, record, .. } = context;
-    let signs = |seen| record.authority_of(snapshot.signs_for(seen, record, ca)).is_some();
-    if snapshot.certificates.as_ref().is_some_and(signs) { record.trust + 1 } else { record.trust }
+    let Context { record, .. } = context;
+    if record.authority_of(ca).is_some() { record.trust + 1 } else { record.trust }
 }
 
 /// The authority is made; or a copy of the given one is written where it would have gone. If that is not there any more, nothing is.
 fn authority_request(context: &Context<'_>, made: Order, given: Option<&Fingerprint>) -> Request {
     let Some(given) = given else { return Request::Certificate(Box::new(made)) };
-    let tls = &context.cluster.spec.tls;
+    let (tls, at, secrets) = (&context.cluster.spec.tls, &context.snapshot.cluster, &context.seen.secrets);
     let given = (given, context.defaults.verifier);
-    let pair = given::copy(&context.seen.secrets, &context.snapshot.cluster, tls, given);
-    written(&made, pair.as_ref())
+    let Some(pair) = given::copy(secrets, at, tls, given) else { return written(&made, None) };
+    let mut write = made.write(&pair);
+    // With its leaves, where it has its key somewhere else.
+    let staged = staged::entries(&given::issued::copy_leaves(secrets, at, tls, given));
+    match &mut write.act {
+        Act::Create(secret) => {
+            let copied = staged.into_iter().filter(|(_, value)| !value.is_null());
+            copied.for_each(|(key, value)| secret["data"][key] = value);
+        }
+        Act::Patch(patch) => staged.into_iter().for_each(|(key, value)| patch["data"][key] = value),
+        Act::PatchStatus(_) | Act::Delete { .. } | Act::Evict { .. } => {}
+    }
+    Request::Write(write)
 }
 
 /// A leaf that this authority signs; or a copy of what it has signed somewhere else. Where its key is lost nothing can be signed, which the driver then
@@ -450,7 +463,17 @@ fn leaf_order(context: &Context<'_>, leaf: Leaf, by: &Fingerprint, renewed: Opti
     if !is_keyless {
         return Request::Certificate(Box::new(made));
     }
-    let copy = given::issued::copy_leaf(&seen.secrets, at, &cluster.spec.tls, (leaf, by), defaults.verifier);
+    let chosen = snapshot.certificates.as_ref().zip(authority);
+    let chosen = chosen.and_then(|(seen, authority)| seen.given_leaf(leaf, authority, *now));
+    let copy = chosen.and_then(|chosen| {
+        let original =
+            given::issued::copy_leaf(&seen.secrets, at, &cluster.spec.tls, leaf, defaults.verifier);
+        let original = original.filter(|(found, _)| found.fingerprint == chosen.fingerprint);
+        let name = Certificate::from(leaf.ca()).secret_name(at);
+        let mut named = seen.secrets.iter().filter(|seen| seen.metadata.name.as_ref() == Some(&name));
+        let staged = || named.find_map(|secret| staged::pair(secret, leaf, &chosen.fingerprint));
+        original.map(|(_, pair)| pair).or_else(staged)
+    });
     written(&made, copy.as_ref())
 }
 

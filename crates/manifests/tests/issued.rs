@@ -195,6 +195,10 @@ fn a_copy_of_another_authority_that_cannot_be_had_anew_is_told_with_what_to_do()
     issue(&mut world, &ca(77), 100);
     world.settle();
     let other = client(&ca(78), "etcd client", 102);
+    // What came with the authority would be copied again.
+    world.edit(Kind::Secret, "demo-ca", |own| {
+        own["data"].as_object_mut().unwrap().retain(|entry, _| !entry.starts_with("staged"));
+    });
     world.edit(Kind::Secret, "demo-client-tls", |copy| {
         let both = format!("{}{}", ca(77).cert, ca(78).cert);
         let copied = secret("", (&other.cert, &other.key, &both));

@@ -91,10 +91,6 @@ fn waited_on() -> Vec<Waiting> {
     ] {
         all.push(Waiting::ExistingData { found, volumes: volumes.clone(), quarantined, unmatched });
     }
-    let again =
-        Rotation { earlier: vec![Fingerprint::new("0".repeat(64))], ..rotation(RotationStage::Trust) };
-    all.push(Waiting::Rotating(again.clone(), Unsafe::NotTrusted(name("demo-1"))));
-    all.push(Waiting::ClientsHaveTime(again, Instant(1_790_000_000_000)));
     for why in [Abandoned::VolumeLost, Abandoned::SpecEdited, Abandoned::VolumeEmptied] {
         all.push(Waiting::Clearing(why.as_str()));
     }
@@ -104,8 +100,8 @@ fn waited_on() -> Vec<Waiting> {
 fn rotation(stage: RotationStage) -> Rotation {
     let fingerprint = |digit: &str| Fingerprint::new(digit.repeat(64));
     let ca = Ca::Clients;
-    let (from, to, earlier) = (fingerprint("a"), fingerprint("b"), Vec::new());
-    Rotation { ca, from, to, earlier, given: false, stage, since: Instant(0) }
+    let (from, to) = (fingerprint("a"), fingerprint("b"));
+    Rotation { ca, from, to, given: false, stage, since: Instant(0) }
 }
 
 /// The next one. A new variant does not compile before it is in this chain.

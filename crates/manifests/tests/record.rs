@@ -192,7 +192,6 @@ fn rotation(since: u32) -> Rotation {
         ca,
         from: Fingerprint::new("a"),
         to: Fingerprint::new("b"),
-        earlier: (0..since % 4).map(|before| Fingerprint::new(format!("before-{before}"))).collect(),
         given: since.is_multiple_of(5),
         stage: stages[usize::try_from(since % 3).unwrap()],
         since: Instant(i64::from(since)),
@@ -251,6 +250,9 @@ fn record() -> impl Strategy<Value = Record> {
                     cluster_id: id.map(ClusterId),
                     authority: authority.0.map(Fingerprint::new),
                     peer_authority: authority.1.map(Fingerprint::new),
+                    certificates: (0..next % 3)
+                        .map(|own| (Fingerprint::new(own.to_string()), "PEM".to_owned()))
+                        .collect(),
                     given: attempt % 2 == 1,
                     rotation: token.2.then(|| rotation(next)),
                     spent_rotation: hibernating.then(|| "peers/again".to_owned()),

@@ -2,7 +2,7 @@
 
 mod replacement;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::adoption::Earlier;
@@ -15,7 +15,7 @@ use crate::priority::NoPriorityClass;
 use crate::quorum_recovery::{QuorumRecovery, RecoverFrom};
 use crate::restore::Restore;
 use crate::rotation::Rotation;
-use crate::snapshot::DEFRAGMENT_DEADLINE;
+use crate::snapshot::{Authority, DEFRAGMENT_DEADLINE};
 use crate::target::{Medium, Target};
 use crate::time::{Instant, Span};
 use crate::version::{Minor, Version};
@@ -44,6 +44,8 @@ pub struct Record {
     pub authority: Option<Fingerprint>,
     /// The authority of peers; `None` where that of clients signs for them, too, as in clusters of earlier releases.
     pub peer_authority: Option<Fingerprint>,
+    /// The certificates (PEM) of the authorities that are recorded: a bundle of them can be written, whatever becomes of their Secrets.
+    pub certificates: BTreeMap<Fingerprint, String>,
     /// The authority of clients is a copy of one in a Secret that the spec named. Where the spec names none any more, another one takes its place.
     pub given: bool,
     /// The rotation of an authority that is under way.
@@ -239,6 +241,27 @@ impl Record {
             Ca::Clients => self.authority.as_ref(),
             Ca::Peers => self.peer_authority.as_ref(),
         }
+    }
+
+    /// What the bundle of every leaf of a port has, the signer first, and nothing beside it. Without a rotation that is the recorded authority.
+    pub fn bundle(&self, ca: Ca) -> Vec<&Fingerprint> {
+        match self.rotation.as_ref().filter(|rotation| rotation.ca == ca) {
+            Some(rotation) => rotation.bundle(),
+            None => self.authority_of(ca).into_iter().collect(),
+        }
+    }
+
+    /// Keeps the certificate of an authority as long as it is recorded.
+    pub fn keep_certificate(&mut self, of: &Authority) {
+        self.certificates.insert(of.fingerprint.clone(), of.certificate.clone());
+    }
+
+    /// Forgets the certificates of authorities that are not recorded any more.
+    pub fn forget_certificates(&mut self) {
+        let rotation = self.rotation.iter().flat_map(|rotation| [&rotation.from, &rotation.to]);
+        let recorded = self.authority.iter().chain(&self.peer_authority).chain(rotation);
+        let recorded: BTreeSet<Fingerprint> = recorded.cloned().collect();
+        self.certificates.retain(|one, _| recorded.contains(one));
     }
 
     /// Records the authority of a port.

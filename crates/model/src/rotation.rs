@@ -12,13 +12,10 @@ use crate::time::{Instant, Span};
 pub struct Rotation {
     /// The authority of this port is replaced.
     pub ca: Ca,
-    /// The one that has signed so far. Of peers this is that of clients, where it signed for both.
+    /// The one that has signed so far.
     pub from: Fingerprint,
     /// The one that takes its place.
     pub to: Fingerprint,
-    /// Those whose place `from` has not taken everywhere: somebody may still present what they have signed. They are trusted as long as `from` is. `to` is
-    /// among them where it comes back.
-    pub earlier: Vec<Fingerprint>,
     /// That one is a copy of one in a Secret that the spec names.
     pub given: bool,
     /// How far it is.
@@ -98,17 +95,11 @@ impl Rotation {
 
     /// What every bundle of the port has in this stage, the signer first, and nothing beside it.
     pub fn bundle(&self) -> Vec<&Fingerprint> {
-        let earlier = self.earlier.iter().filter(|one| **one != self.to);
         match self.stage {
-            RotationStage::Trust => [&self.from, &self.to].into_iter().chain(earlier).collect(),
-            RotationStage::Sign => [&self.to, &self.from].into_iter().chain(earlier).collect(),
+            RotationStage::Trust => vec![&self.from, &self.to],
+            RotationStage::Sign => vec![&self.to, &self.from],
             RotationStage::Drop => vec![&self.to],
         }
-    }
-
-    /// Those that nobody trusts any more once it has ended.
-    pub fn forgotten(&self) -> impl Iterator<Item = &Fingerprint> {
-        std::iter::once(&self.from).chain(&self.earlier).filter(|one| **one != self.to)
     }
 
     /// Whether this text, of an annotation, names the new authority.
@@ -155,26 +146,6 @@ impl fmt::Display for RotationStage {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn authorities_of_before_are_trusted_until_the_drop_and_one_that_comes_back_is_never_forgotten() {
-        let [a, b, c] = ["a", "b", "c"].map(Fingerprint::new);
-        let at = |stage, to: &Fingerprint| Rotation {
-            ca: Ca::Clients,
-            from: b.clone(),
-            to: to.clone(),
-            earlier: vec![a.clone()],
-            given: true,
-            stage,
-            since: Instant(0),
-        };
-        assert_eq!(at(RotationStage::Trust, &c).bundle(), [&b, &c, &a]);
-        assert_eq!(at(RotationStage::Sign, &c).bundle(), [&c, &b, &a]);
-        assert_eq!(at(RotationStage::Drop, &c).bundle(), [&c]);
-        assert_eq!(at(RotationStage::Drop, &c).forgotten().collect::<Vec<_>>(), [&b, &a]);
-        assert_eq!(at(RotationStage::Trust, &a).bundle(), [&b, &a]);
-        assert_eq!(at(RotationStage::Drop, &a).forgotten().collect::<Vec<_>>(), [&b]);
-    }
 
     #[test]
     fn a_handshake_shows_whether_more_is_trusted_than_a_bundle_has_also_where_nobody_knows_it() {

@@ -13,13 +13,9 @@ use crate::rotate;
 /// Done when every leaf exists, so that Pods can mount them.
 pub(crate) fn provide(draft: &mut Draft<'_>) -> Progress {
     let Some(seen) = draft.seen.certificates.as_ref() else { return Progress::Done };
-    // Both are recorded before the first leaf is signed: a leaf beside an authority of peers that is not recorded would be taken for that
-    // of an earlier release.
+    // Both are recorded before the first leaf is signed.
     let mut all_known = true;
     for ca in Ca::ALL {
-        if draft.seen.signs_for(seen, &draft.record, ca) != ca {
-            continue;
-        }
         match draft.seen.signing(seen, &draft.record, ca) {
             Signing::ToCreate => {
                 create(draft, ca, seen);
@@ -28,12 +24,14 @@ pub(crate) fn provide(draft: &mut Draft<'_>) -> Progress {
             Signing::With(secret, authority) => {
                 record(draft, ca, authority);
                 keep(draft, ca, secret);
-                keep_key(draft, ca, (secret, authority), seen);
             }
             // Only its Secret is gone: the spec names where it came from.
             Signing::Lost(loss) if copy_of(draft, ca, seen, &loss).is_some() => {
                 let given = copy_of(draft, ca, seen, &loss);
-                draft.propose(Effect::kube(Step::I4, KubeEffect::CreateAuthority { ca, given }));
+                draft.propose(Effect::kube(
+                    Step::I4,
+                    KubeEffect::CreateAuthority { ca, place: AuthorityPlace::Signer, given },
+                ));
             }
             // Where every leaf exists, nothing waits for it: the members serve on, and TLSReady reports it.
             Signing::Lost(loss) if !seen.are_complete(&draft.record) => {
@@ -62,7 +60,7 @@ pub(crate) fn provide(draft: &mut Draft<'_>) -> Progress {
 
 /// Whether each leaf is what a Pod that starts now has to read, or cannot become that.
 fn is_settled(draft: &Draft<'_>, seen: &Certificates) -> bool {
-    let has_strays = Ca::ALL.iter().any(|ca| !draft.seen.strays(seen, &draft.record, *ca).is_empty());
+    let has_strays = Ca::ALL.iter().any(|ca| !seen.strays(&draft.record, *ca).is_empty());
     !has_strays
         && seen.leaves.iter().all(|(leaf, secret)| {
             let is_current = secret.content.as_ref().map_or(true, |leaf| leaf.trust >= draft.record.trust);
@@ -89,7 +87,7 @@ fn create(draft: &mut Draft<'_>, ca: Ca, seen: &Certificates) {
         None => None,
     };
     let make = match seen.authorities.get(&ca) {
-        None => KubeEffect::CreateAuthority { ca, given },
+        None => KubeEffect::CreateAuthority { ca, place: AuthorityPlace::Signer, given },
         // One without its key has the place, of which nothing is left to be had.
         Some(left) => KubeEffect::MakeNextAuthority {
             ca,
@@ -136,7 +134,7 @@ pub(crate) fn why_not_signed(draft: &Draft<'_>, leaf: Leaf) -> Option<String> {
     if seen.leaves.contains_key(&leaf) {
         return None;
     }
-    let ca = draft.seen.signs_for(seen, &draft.record, leaf.ca());
+    let ca = leaf.ca();
     let why = match draft.seen.signing(seen, &draft.record, leaf.ca()) {
         Signing::With(_, authority) if seen.can_have(leaf, authority, draft.now) => None,
         Signing::With(_, authority) if authority.keyless => Some(why_not_given(draft, seen, leaf)),
@@ -178,33 +176,13 @@ pub(crate) fn keep(draft: &mut Draft<'_>, ca: Ca, seen: &AuthoritySecret) {
     }
 }
 
-/// The spec names the recorded authority another way: with its key, so that it signs, or without. The place of the key in its Secret follows.
-fn keep_key(
-    draft: &mut Draft<'_>,
-    ca: Ca,
-    (secret, authority): (&AuthoritySecret, &Authority),
-    seen: &Certificates,
-) {
-    let given = seen.given_as(&authority.fingerprint, &draft.record, draft.now).filter(|_| ca == Ca::Clients);
-    if draft.record.rotation.is_none() && given.is_some_and(|given| given.keyless != authority.keyless) {
-        let make = KubeEffect::MakeNextAuthority {
-            ca,
-            place: AuthorityPlace::Signer,
-            given: Some(authority.fingerprint.clone()),
-            secret: secret.uid.clone(),
-            resource_version: secret.resource_version.clone(),
-        };
-        draft.propose(Effect::kube(Step::I4, make));
-    }
-}
-
 /// I1. Before any leaf is signed (R3).
 fn record(draft: &mut Draft<'_>, ca: Ca, authority: &Authority) {
     let is_new = draft.record.authority_of(ca).is_none();
-    if is_new {
-        let fingerprint = authority.fingerprint.clone();
-        draft.write_record(Step::I1, |record| record.record_authority(ca, fingerprint));
-    }
+    draft.write_record(Step::I1, |record| {
+        record.record_authority(ca, authority.fingerprint.clone());
+        record.keep_certificate(authority);
+    });
     let given = draft.seen.certificates.as_ref().and_then(|seen| seen.given.as_ref());
     if ca == Ca::Clients && given.is_some_and(|given| given.is(&authority.fingerprint)) {
         draft.write_record(Step::I1, |record| record.given = true);
@@ -220,19 +198,19 @@ fn resume(draft: &mut Draft<'_>, ca: Ca) {
     let Some(seen) = draft.seen.certificates.as_ref().filter(|_| draft.record.rotation.is_none()) else {
         return;
     };
-    let mut presented = draft.seen.strays(seen, &draft.record, ca);
     let next = seen.authorities.get(&ca).and_then(|secret| secret.next.as_ref());
-    presented.retain(|one| next.is_none_or(|next| next.fingerprint != *one));
-    presented.extend(draft.seen.stray_signers(seen, &draft.record, ca, |_| true));
-    if !presented.is_empty() {
-        rotate::resume(draft, ca, presented, Step::I1);
+    let mut signers = seen.stray_signers(&draft.record, ca, |_| true).into_iter();
+    let strays = seen.strays(&draft.record, ca);
+    let mut trusted = strays.into_iter().filter(|one| next.is_none_or(|next| next.fingerprint != *one));
+    if let Some(from) = signers.next().or_else(|| trusted.next()) {
+        rotate::resume(draft, ca, from, Step::I1);
     }
 }
 
 /// I2, I3.
 fn sign(draft: &mut Draft<'_>, seen: &Certificates) {
     for leaf in draft.record.leaves() {
-        let ca = draft.seen.signs_for(seen, &draft.record, leaf.ca());
+        let ca = leaf.ca();
         let Signing::With(secret, authority) = draft.seen.signing(seen, &draft.record, ca) else { continue };
         let present = seen.leaves.get(&leaf);
         if !seen.can_have(leaf, authority, draft.now) {

@@ -115,6 +115,7 @@ impl<'a> Draft<'a> {
     pub(crate) fn write_record(&mut self, step: Step, change: impl FnOnce(&mut Record)) {
         let before = self.record.clone();
         change(&mut self.record);
+        self.record.forget_certificates();
         if self.record != before && !self.recorded_steps.contains(&step) {
             self.recorded_steps.push(step);
         }

@@ -39,6 +39,7 @@ fn record(draft: &mut Draft<'_>) {
             // The authorities sign for the life of the EtcdCluster (R19).
             authority: before.authority,
             peer_authority: before.peer_authority,
+            certificates: before.certificates,
             given: before.given,
             rotation: before.rotation,
             spent_rotation: before.spent_rotation,

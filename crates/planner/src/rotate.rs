@@ -42,19 +42,16 @@ fn swap(draft: &mut Draft<'_>) -> bool {
     else {
         return false;
     };
-    let from = draft.record.authority_of(draft.seen.signs_for(seen, &draft.record, ca)).cloned();
+    let from = draft.record.authority_of(ca).cloned();
     let secret = seen.authorities.get(&ca);
-    let found = secret.and_then(|secret| made(draft, secret, (from.as_ref(), &[]), given.as_ref()));
-    let Some(to) = found.map(|to| to.fingerprint.clone()) else {
-        let make = match secret {
-            None => KubeEffect::CreateAuthority { ca, given },
-            Some(secret) => make_next(ca, secret, given),
-        };
-        draft.propose(Effect::kube(Step::C1, make));
+    let found = secret.and_then(|secret| made(draft, secret, from.as_ref(), given.as_ref()));
+    let Some(to) = found.cloned() else {
+        draft.propose(Effect::kube(Step::C1, make(ca, secret, given)));
         return true;
     };
     draft.write_record(Step::C4, |record| {
-        record.record_authority(ca, to);
+        record.keep_certificate(&to);
+        record.record_authority(ca, to.fingerprint);
         if ca == Ca::Clients {
             record.given = given.is_some();
         }
@@ -69,17 +66,10 @@ fn swap(draft: &mut Draft<'_>) -> bool {
 fn permitted(draft: &mut Draft<'_>, wanted: Result<Option<Wanted>, String>) -> Option<Wanted> {
     let refusal = match wanted {
         Ok(Some(wanted)) => {
-            let seen = draft.seen.certificates.as_ref()?;
-            let shared = draft.seen.signs_for(seen, &draft.record, Ca::Peers) == Ca::Clients;
-            if wanted.ca == Ca::Clients && shared {
-                "it signs for peers, too. Let them have an authority of their own first: operator.etcd.io/rotate-ca=peers"
-                    .to_owned()
-            } else {
-                let given = wanted.given.as_ref();
-                match safety::may_replace_authority(draft.seen, &draft.record, given, draft.now) {
-                    Ok(()) => return Some(wanted),
-                    Err(why) => why.to_string(),
-                }
+            let given = wanted.given.as_ref();
+            match safety::may_replace_authority(draft.seen, &draft.record, given, draft.now) {
+                Ok(()) => return Some(wanted),
+                Err(why) => why.to_string(),
             }
         }
         Ok(None) => return None,
@@ -94,21 +84,12 @@ pub(crate) fn advance(draft: &mut Draft<'_>) {
     let Some(seen) = draft.seen.certificates.as_ref() else { return };
     go_on_from(draft, seen);
     give_up_what_is_lost(draft, seen);
-    turn_back(draft, seen);
-    pass_on(draft, seen);
-    let untidy = match draft.record.rotation {
-        None => arrange(draft, seen, Step::C7),
-        Some(_) => Vec::new(),
-    };
+    let arranged = arrange(draft, seen);
     if draft.record.rotation.is_none() && !is_broken(Rule::R19Bundle) {
-        forget_strays(draft, seen, &untidy);
+        forget_strays(draft, seen, &arranged);
     }
     if draft.record.rotation.is_none() {
-        begin(draft, seen, (&untidy, Vec::new()));
-    } else if safety::is_ordered_anew(draft.seen, &draft.record) {
-        // Somebody may still present what those have signed.
-        let earlier = draft.record.rotation.iter().flat_map(Rotation::forgotten).cloned().collect();
-        begin(draft, seen, (&[], earlier));
+        begin(draft, seen);
     }
     if draft.record.rotation.is_some() || !is_broken(Rule::R19Bundle) {
         write_bundles(draft, seen);
@@ -116,10 +97,7 @@ pub(crate) fn advance(draft: &mut Draft<'_>) {
     let Some(rotation) = draft.record.rotation.clone() else { return };
     match rotation.stage {
         RotationStage::Trust => sign_with_new(draft, &rotation),
-        RotationStage::Sign => {
-            arrange(draft, seen, Step::C4);
-            drop_earlier(draft, &rotation);
-        }
+        RotationStage::Sign => drop_earlier(draft, &rotation),
         RotationStage::Drop => finish(draft, &rotation),
     }
 }
@@ -215,23 +193,16 @@ fn go_on_from(draft: &mut Draft<'_>, seen: &Certificates) {
     }
 }
 
-/// The new authority is gone, with its key: nobody can sign by it. Before it signed, that is as if it had never been, and the order begins
-/// anew. After that, only another order begins, from it to a third one.
+/// The new authority is gone before it signed, or the rest of what came with it has ended: nobody can sign by it. That is as if it had never been, and
+/// the order begins anew. What is lost after that is lost as any other: where no Pod runs, another one takes its place at once.
 fn give_up_what_is_lost(draft: &mut Draft<'_>, seen: &Certificates) {
     let Some(rotation) = draft.record.rotation.clone() else { return };
-    let secret = seen.authorities.get(&rotation.ca);
-    if secret.is_some_and(|secret| secret.with(&rotation.to).is_some()) {
-        return;
-    }
+    let to = seen.authorities.get(&rotation.ca).and_then(|secret| secret.with(&rotation.to));
+    let can_sign =
+        to.is_some_and(|to| !to.keyless || safety::has_all_leaves(seen, &draft.record, to, draft.now));
     match rotation.stage {
-        // Somebody may still present what those before have signed.
-        RotationStage::Trust if !rotation.earlier.is_empty() => {
-            if safety::may_turn_back(draft.seen, &draft.record).is_ok() {
-                drop_next(draft, rotation);
-            }
-        }
-        RotationStage::Trust => give_up(draft, seen, &rotation),
-        RotationStage::Sign | RotationStage::Drop => {}
+        RotationStage::Trust if !can_sign => give_up(draft, seen, &rotation),
+        RotationStage::Trust | RotationStage::Sign | RotationStage::Drop => {}
     }
 }
 
@@ -255,16 +226,13 @@ fn give_up(draft: &mut Draft<'_>, seen: &Certificates, rotation: &Rotation) {
 
 /// What more than the recorded authority is trusted at rest: a rotation was given up or forgotten, or somebody put it there. Where a leaf of it is left
 /// that nothing can replace now, it is trusted until one does.
-fn forget_strays(draft: &mut Draft<'_>, seen: &Certificates, untidy: &[Ca]) {
-    for ca in [Ca::Peers, Ca::Clients] {
-        if untidy.contains(&ca) {
-            continue;
-        }
-        let is_left = |leaf: Leaf| !draft.signs(leaf);
-        let presented = draft.seen.stray_signers(seen, &draft.record, ca, is_left);
-        let strays = draft.seen.strays(seen, &draft.record, ca);
-        if !presented.is_empty() {
-            resume(draft, ca, presented, Step::I1);
+fn forget_strays(draft: &mut Draft<'_>, seen: &Certificates, arranged: &[Ca]) {
+    // What is about to get its place signs all leaves anew then.
+    for ca in [Ca::Peers, Ca::Clients].into_iter().filter(|ca| !arranged.contains(ca)) {
+        let presented = seen.stray_signers(&draft.record, ca, |leaf| !draft.signs(leaf));
+        let strays = seen.strays(&draft.record, ca);
+        if let Some(from) = presented.into_iter().next() {
+            resume(draft, ca, from, Step::I1);
             return;
         }
         // Without a Pod nobody has read it.
@@ -275,163 +243,88 @@ fn forget_strays(draft: &mut Draft<'_>, seen: &Certificates, untidy: &[Ca]) {
     }
 }
 
-/// The stage `Sign` once more: somebody may present what these have signed, so they are forgotten when nobody does.
-pub(crate) fn resume(draft: &mut Draft<'_>, ca: Ca, presented: BTreeSet<Fingerprint>, step: Step) {
-    let Some(seen) = draft.seen.certificates.as_ref() else { return };
-    let signer = draft.record.authority_of(draft.seen.signs_for(seen, &draft.record, ca)).cloned();
-    let previous = seen.authorities.get(&ca).and_then(|secret| secret.previous.as_ref());
-    let previous =
-        previous.map(|previous| previous.fingerprint.clone()).filter(|one| presented.contains(one));
-    let from = previous.or_else(|| presented.first().cloned());
-    let (Some(from), Some(to)) = (from, signer) else { return };
-    let earlier = presented.into_iter().filter(|one| *one != from).collect();
+/// The stage `Sign` once more: somebody may present what this one has signed, so it is forgotten when nobody does.
+pub(crate) fn resume(draft: &mut Draft<'_>, ca: Ca, from: Fingerprint, step: Step) {
+    let Some(to) = draft.record.authority_of(ca).cloned() else { return };
     let since = draft.now;
     draft.write_record(step, |record| {
         let given = ca == Ca::Clients && record.given;
-        record.rotation = Some(Rotation { ca, from, to, earlier, given, stage: RotationStage::Sign, since });
+        record.rotation = Some(Rotation { ca, from, to, given, stage: RotationStage::Sign, since });
     });
 }
 
 /// C6 by itself: nothing but what signs is trusted, and what members have read they forget by a restart.
 fn forget(draft: &mut Draft<'_>, ca: Ca, these: BTreeSet<Fingerprint>) {
-    let Some(seen) = draft.seen.certificates.as_ref() else { return };
-    let signer = draft.record.authority_of(draft.seen.signs_for(seen, &draft.record, ca)).cloned();
-    let mut these = these.into_iter();
-    let (Some(to), Some(from)) = (signer, these.next()) else { return };
-    let (earlier, since) = (these.collect(), draft.now);
+    let Some(to) = draft.record.authority_of(ca).cloned() else { return };
+    let Some(from) = these.into_iter().next() else { return };
+    let since = draft.now;
     draft.write_record(Step::C6, |record| {
         let given = ca == Ca::Clients && record.given;
-        record.rotation = Some(Rotation { ca, from, to, earlier, given, stage: RotationStage::Drop, since });
+        record.rotation = Some(Rotation { ca, from, to, given, stage: RotationStage::Drop, since });
         record.trust += 1;
     });
 }
 
-/// The new authority is without its key, and the leaves that it came with are gone before one of them was presented: another one, which whoever
-/// makes them has by now, could never take its place. It is forgotten again first, as an earlier one is.
-fn turn_back(draft: &mut Draft<'_>, seen: &Certificates) {
-    let Some(rotation) = draft.record.rotation.clone() else { return };
-    let secret = seen.authorities.get(&rotation.ca);
-    let is_keyless = secret.and_then(|secret| secret.with(&rotation.to)).is_some_and(|to| to.keyless);
-    let has_others = match &seen.given {
-        None => true,
-        Some(given) => {
-            given.usable(&draft.record, draft.now).is_ok_and(|given| given.fingerprint != rotation.to)
-        }
-    };
-    if !is_keyless || !has_others || safety::may_turn_back(draft.seen, &draft.record).is_err() {
-        return;
-    }
-    drop_next(draft, rotation);
-}
-
-/// C6, with the new authority in the place of the earlier one. Where somebody may still present what one before that has signed, the rotation from
-/// that one goes on instead, and the new one is forgotten when it ends.
-fn drop_next(draft: &mut Draft<'_>, rotation: Rotation) {
-    let (since, given) = (draft.now, draft.record.given);
-    let Rotation { ca, from, to, mut earlier, .. } = rotation;
-    if let Some(before) = earlier.pop() {
-        earlier.retain(|one| *one != to);
-        earlier.extend((to != before).then_some(to));
-        let stage = RotationStage::Sign;
-        let back = Rotation { ca, from: before, to: from, earlier, given, stage, since };
-        draft.write_record(Step::C4, |record| record.rotation = Some(back));
-        return;
-    }
-    draft.write_record(Step::C6, |record| {
-        record.record_authority(ca, from.clone());
-        let stage = RotationStage::Drop;
-        record.rotation = Some(Rotation { ca, from: to, to: from, earlier, given, stage, since });
-        record.trust += 1;
-    });
-}
-
-/// C1 once more: what the new authority has signed was exchanged while it was being copied, and the rest of it never comes. The next authority takes
-/// the place of the new one; those before stay trusted until everybody presents what that one signed.
-fn pass_on(draft: &mut Draft<'_>, seen: &Certificates) {
-    let Some(rotation) = draft.record.rotation.clone() else { return };
-    if safety::may_pass_on(draft.seen, &draft.record, draft.now).is_err() {
-        return;
-    }
-    let wanted = wanted_of_clients(draft.seen, seen, &draft.record, draft.now);
-    let (Ok(Some(wanted)), Some(secret)) = (wanted, seen.authorities.get(&rotation.ca)) else { return };
-    let before = rotation.earlier.into_iter().chain([rotation.from]);
-    let earlier = before.filter(|one| *one != rotation.to).collect();
-    take_or_record(draft, secret, wanted, rotation.to.clone(), earlier);
-}
-
-/// C1. What the rotation before has left in the Secret goes first: members that do not trust it any more would be restarted again and again, where the
-/// next one has its name.
-fn begin(draft: &mut Draft<'_>, seen: &Certificates, (untidy, earlier): (&[Ca], Vec<Fingerprint>)) {
+/// C1: the next authority, once it is in the Secret, is recorded; else it is made, or copied.
+fn begin(draft: &mut Draft<'_>, seen: &Certificates) {
     let wanted = wanted(draft.seen, &draft.record, draft.now);
     let Some(Wanted { ca, order, given }) = permitted(draft, wanted) else { return };
     if let Err(why) = safety::may_begin_rotation(draft.seen, &draft.record) {
         draft.wait(Waiting::Unsafe(why));
         return;
     }
-    if untidy.contains(&ca) {
-        return;
-    }
-    let Some(from) = draft.record.authority_of(draft.seen.signs_for(seen, &draft.record, ca)).cloned() else {
-        return;
-    };
-    let Some(secret) = seen.authorities.get(&ca) else {
-        // Peers get one of their own, and a lost Secret is made again around the new authority.
-        draft.propose(Effect::kube(Step::C1, KubeEffect::CreateAuthority { ca, given }));
+    let Some(from) = draft.record.authority_of(ca).cloned() else { return };
+    let secret = seen.authorities.get(&ca);
+    let found = secret.and_then(|secret| made(draft, secret, Some(&from), given.as_ref()));
+    let Some(next) = found.cloned() else {
+        draft.propose(Effect::kube(Step::C1, make(ca, secret, given)));
         return;
     };
-    take_or_record(draft, secret, Wanted { ca, order, given }, from, earlier);
-}
-
-/// C1: the next authority, once it is in the Secret, is recorded; else it is made, or copied.
-fn take_or_record(
-    draft: &mut Draft<'_>,
-    secret: &AuthoritySecret,
-    Wanted { ca, order, given }: Wanted,
-    from: Fingerprint,
-    earlier: Vec<Fingerprint>,
-) {
-    let Some(to) = made(draft, secret, (Some(&from), &earlier), given.as_ref()) else {
-        draft.propose(Effect::kube(Step::C1, make_next(ca, secret, given)));
-        return;
-    };
-    let (to, since) = (to.fingerprint.clone(), draft.now);
+    let since = draft.now;
     draft.write_record(Step::C1, |record| {
         let given = given.is_some();
-        record.rotation = Some(Rotation { ca, from, to, earlier, given, stage: RotationStage::Trust, since });
+        record.keep_certificate(&next);
+        let to = next.fingerprint;
+        record.rotation = Some(Rotation { ca, from, to, given, stage: RotationStage::Trust, since });
         record.spent_rotation = order.or_else(|| record.spent_rotation.take());
         record.trust += 1;
     });
 }
 
-fn make_next(ca: Ca, secret: &AuthoritySecret, given: Option<Fingerprint>) -> KubeEffect {
-    KubeEffect::MakeNextAuthority {
-        ca,
-        place: AuthorityPlace::Next,
-        given,
-        secret: secret.uid.clone(),
-        resource_version: secret.resource_version.clone(),
+/// Makes the next authority beside the one that it takes the place of, or in a new Secret, if that is lost.
+fn make(ca: Ca, secret: Option<&AuthoritySecret>, given: Option<Fingerprint>) -> KubeEffect {
+    let place = AuthorityPlace::Next;
+    match secret {
+        None => KubeEffect::CreateAuthority { ca, place, given },
+        Some(AuthoritySecret { uid, resource_version, .. }) => KubeEffect::MakeNextAuthority {
+            ca,
+            place,
+            given,
+            secret: uid.clone(),
+            resource_version: resource_version.clone(),
+        },
     }
 }
 
-/// The authority in the Secret that is to take the place of the present one, if it was made, or copied, and can be used.
+/// The authority beside the present one that is to take its place, if it was made, or copied, and can be used. What has the place of the signer is not
+/// asked: an earlier one that somebody has put there would sign again.
 fn made<'a>(
     draft: &Draft<'_>,
     secret: &'a AuthoritySecret,
-    (from, earlier): (Option<&Fingerprint>, &[Fingerprint]),
+    from: Option<&Fingerprint>,
     given: Option<&Fingerprint>,
 ) -> Option<&'a Authority> {
-    // Where the present one is not in this Secret, because it is in that of clients, or lost, the new one has the place of the signer.
-    let is_absent = from.is_none_or(|from| secret.with(from).is_none());
-    let own = secret.content.as_ref().ok().filter(|_| is_absent);
-    // What was copied before the spec ceased to name it is not taken for one that was made.
-    let next = secret.next.as_ref().filter(|next| given.is_some() || next.minted);
-    if let Some(given) = given {
-        return next.into_iter().chain(own).find(|made| made.fingerprint == *given);
-    }
-    let is_another = |made: &&Authority| {
-        Some(&made.fingerprint) != from && !earlier.contains(&made.fingerprint) && !made.keyless
+    let next = secret.next.as_ref().filter(|next| Some(&next.fingerprint) != from)?;
+    let is_usable = match given {
+        Some(given) => {
+            let seen = draft.seen.certificates.as_ref()?;
+            next.fingerprint == *given
+                && (!next.keyless || safety::has_all_leaves(seen, &draft.record, next, draft.now))
+        }
+        // What was copied before the spec ceased to name it is not taken for one that was made.
+        None => next.minted && !next.keyless && draft.now < next.validity.renewal(),
     };
-    next.or(own).filter(is_another).filter(|made| draft.now < made.validity.renewal())
+    is_usable.then_some(next)
 }
 
 /// C2, C6: what the holders of each leaf are to trust, and the generation of all of them.
@@ -440,9 +333,8 @@ fn write_bundles(draft: &mut Draft<'_>, seen: &Certificates) {
     let (rotates, stage) = (rotation.map(|rotation| rotation.ca), rotation.map(|rotation| rotation.stage));
     let step = if stage == Some(RotationStage::Drop) { Step::C6 } else { Step::C2 };
     // Whoever has read more at the other port reads it again with the rest. What has an earlier generation is read again anyway.
-    let has_strays = |leaf: Leaf| {
-        rotates != Some(leaf.ca()) && !draft.seen.strays(seen, &draft.record, leaf.ca()).is_empty()
-    };
+    let has_strays =
+        |leaf: Leaf| rotates != Some(leaf.ca()) && !seen.strays(&draft.record, leaf.ca()).is_empty();
     let is_current = |secret: &LeafSecret| {
         secret.content.as_ref().is_ok_and(|content| content.trust >= draft.record.trust)
     };
@@ -450,7 +342,7 @@ fn write_bundles(draft: &mut Draft<'_>, seen: &Certificates) {
         draft.write_record(step, |record| record.trust += 1);
     }
     for (leaf, secret) in &seen.leaves {
-        let trust = draft.seen.to_trust(seen, &draft.record, leaf.ca());
+        let trust = seen.to_trust(&draft.record, leaf.ca());
         let trust: Vec<Fingerprint> = trust.into_iter().cloned().collect();
         if !trust.is_empty() && !draft.signs(*leaf) && !is_written(secret, draft.record.trust, &trust) {
             let write = KubeEffect::WriteTrust {
@@ -526,37 +418,21 @@ fn wait_for_clients(draft: &mut Draft<'_>, rotation: &Rotation) -> bool {
     true
 }
 
-/// C4, C7: the place of each authority in the Secret is what the record says. Those of which it was not.
-fn arrange(draft: &mut Draft<'_>, seen: &Certificates, step: Step) -> Vec<Ca> {
-    let mut untidy = Vec::new();
-    for ca in Ca::ALL {
-        let Some(signer) = draft.record.authority_of(ca).cloned() else { continue };
-        let Some(secret) = seen.authorities.get(&ca) else { continue };
-        let rotation = draft.record.rotation.as_ref().filter(|rotation| rotation.ca == ca);
-        if rotation.is_some_and(|rotation| rotation.stage == RotationStage::Trust) {
-            continue;
-        }
-        let from = rotation.map(|rotation| &rotation.from);
-        let previous = from.filter(|from| {
-            let is_previous = |previous: &Authority| previous.fingerprint == **from;
-            secret.with(from).is_some() || secret.previous.as_ref().is_some_and(is_previous)
-        });
-        let previous = previous.cloned();
-        let is_first = secret.is_first(&signer);
-        let has_previous =
-            secret.previous.as_ref().map(|previous| &previous.fingerprint) == previous.as_ref();
-        let has_left_over = secret.next.is_some() && rotation.is_some();
-        if secret.with(&signer).is_some() && (!is_first || !has_previous || has_left_over) {
+/// C4: the recorded authority has the place of the signer in its Secret. Those that get it now.
+fn arrange(draft: &mut Draft<'_>, seen: &Certificates) -> Vec<Ca> {
+    let mut arranged = Vec::new();
+    for (ca, secret) in &seen.authorities {
+        let Some(signer) = draft.record.authority_of(*ca).cloned() else { continue };
+        if secret.with(&signer).is_some() && !secret.is_first(&signer) {
             let arrange = KubeEffect::ArrangeAuthority {
-                ca,
+                ca: *ca,
                 secret: secret.uid.clone(),
                 resource_version: secret.resource_version.clone(),
                 signer,
-                previous,
             };
-            draft.propose(Effect::kube(step, arrange));
-            untidy.push(ca);
+            draft.propose(Effect::kube(Step::C4, arrange));
+            arranged.push(*ca);
         }
     }
-    untidy
+    arranged
 }

@@ -43,10 +43,8 @@ pub use incarnation::may_begin_incarnation;
 pub(crate) use quorum_recovery::{has_volume, loses_its_volume};
 pub use quorum_recovery::{is_read, is_stopped, may_recover};
 pub use replace::{has_claim, may_replace, needs_claim};
-pub(crate) use rotation::is_ordered_anew;
-pub use rotation::{
-    is_dropped, may_begin_rotation, may_drop_earlier, may_pass_on, may_sign_with_new, may_swap, may_turn_back,
-};
+pub(crate) use rotation::has_all_leaves;
+pub use rotation::{is_dropped, may_begin_rotation, may_drop_earlier, may_sign_with_new, may_swap};
 pub(crate) use serves::may_leave_out;
 
 use crate::facts;
@@ -105,14 +103,14 @@ fn may_write(scene: &Scene<'_>, write: &KubeEffect) -> Judged {
         | KubeEffect::ApplyMetadata { .. }
         | KubeEffect::CreateBackup { .. }
         | KubeEffect::DeleteBudget { .. } => Ok(()),
-        KubeEffect::CreateAuthority { ca, given } => {
-            certificates::may_create_authority(scene, *ca, given.as_ref())
+        KubeEffect::CreateAuthority { ca, place, given } => {
+            certificates::may_create_authority(scene, (*ca, *place), given.as_ref())
         }
         KubeEffect::MakeNextAuthority { ca, place, given, secret, resource_version } => {
             rotation::may_make_next(scene, (*ca, *place), given.as_ref(), (secret, resource_version))
         }
-        KubeEffect::ArrangeAuthority { ca, secret, resource_version, signer, previous } => {
-            rotation::may_arrange(scene, *ca, (secret, resource_version), signer, previous.as_ref())
+        KubeEffect::ArrangeAuthority { ca, secret, resource_version, signer } => {
+            rotation::may_arrange(scene, *ca, (secret, resource_version), signer)
         }
         KubeEffect::WriteTrust { leaf, secret, resource_version, trust, generation } => {
             rotation::may_write_trust(scene, *leaf, (secret, resource_version), (trust, *generation))

@@ -221,7 +221,8 @@ fn s04_a_leaf_is_not_renewed_beyond_its_authority_and_an_ended_authority_signs_n
 fn r19_only_the_recorded_authority_signs_and_no_other_is_created() {
     let mut world = World::running(1);
     let issue = |by: &str| KubeEffect::IssueLeaf { leaf: Leaf::Client, by: ca(by) };
-    let create = KubeEffect::CreateAuthority { ca: Ca::Clients, given: None };
+    let place = quorate_model::effect::AuthorityPlace::Signer;
+    let create = KubeEffect::CreateAuthority { ca: Ca::Clients, place, given: None };
     let other = Err(Unsafe::AnotherAuthority);
     assert_eq!(verdict(&world, issue("ca-1")), other, "the leaf exists");
     let lost = certificates(&mut world.seen).leaves.remove(&Leaf::Client).unwrap();
@@ -332,51 +333,6 @@ fn m21_leaves_are_renewed_and_the_budget_is_kept_up_after_the_operator_was_rolle
     assert!(secrets(&world.plan()).is_empty(), "which authority signs is not known");
     world.seen.paused = true;
     assert!(world.plan().effects.is_empty());
-}
-
-/// A cluster that an earlier release created: the authority of clients signed every leaf.
-pub(crate) fn of_an_earlier_release(size: usize) -> World {
-    let mut world = World::running(size);
-    world.seen.record.peer_authority = None;
-    let now = world.now;
-    let seen = certificates(&mut world.seen);
-    seen.authorities.remove(&Ca::Peers);
-    seen.leaves.insert(Leaf::Peer, crate::world::certificates::leaf(Leaf::Peer, &ca("ca-1"), 1, now));
-    let trusted = crate::world::certificates::trusted(&world.seen);
-    world.trusts.values_mut().for_each(|trusts| trusts.clone_from(&trusted));
-    world
-}
-
-#[test]
-fn s14_in_a_cluster_of_an_earlier_release_the_authority_of_clients_goes_on_signing_for_peers() {
-    let mut world = of_an_earlier_release(3);
-    assert!(secrets(&world.plan()).is_empty() && world.plan().recorded_steps.is_empty());
-    age(&mut world, Leaf::Peer, 300);
-    assert_eq!(secrets(&world.plan()), ["I3 renew the peer certificate, signed by ca-1"]);
-    let create = KubeEffect::CreateAuthority { ca: Ca::Peers, given: None };
-    assert_eq!(verdict(&world, create), Err(Unsafe::AnotherAuthority), "members would refuse each other");
-
-    // A Secret of that name that nobody trusts yet decides nothing.
-    let stray = authority(&world.seen, "peer-ca-1", world.now);
-    certificates(&mut world.seen).authorities.insert(Ca::Peers, stray);
-    assert_eq!(secrets(&world.plan()), ["I3 renew the peer certificate, signed by ca-1"]);
-    let by_stray = KubeEffect::RenewLeaf {
-        leaf: Leaf::Peer,
-        by: ca("peer-ca-1"),
-        secret: quorate_model::Uid::new("secret of peer"),
-        resource_version: "1".to_owned(),
-    };
-    assert_eq!(verdict(&world, by_stray), Err(Unsafe::AnotherAuthority));
-
-    // Where its leaf is gone besides, nobody knows which one the members trust.
-    certificates(&mut world.seen).leaves.remove(&Leaf::Peer);
-    assert!(secrets(&world.plan()).is_empty());
-
-    // Its status was lost: the leaf says it.
-    let mut world = of_an_earlier_release(3);
-    world.seen.record.authority = None;
-    let plan = world.plan();
-    assert_eq!((plan.record.authority, plan.record.peer_authority), (Some(ca("ca-1")), None));
 }
 
 #[test]

@@ -16,7 +16,14 @@ const OTHER: &str = "given-by-somebody-2";
 
 fn content(fingerprint: &str, now: Instant) -> Authority {
     let validity = Validity { not_before: now, not_after: now + Span::seconds(3650 * DAY) };
-    Authority { fingerprint: Fingerprint::new(fingerprint), validity, minted: false, keyless: false }
+    let certificate = crate::world::certificates::certificate(fingerprint);
+    Authority {
+        fingerprint: Fingerprint::new(fingerprint),
+        certificate,
+        validity,
+        minted: false,
+        keyless: false,
+    }
 }
 
 /// The spec names a Secret with this in it.
@@ -266,7 +273,8 @@ fn s15_r19_no_other_authority_than_the_named_one_is_made_and_peers_never_get_a_g
     let mut world = World::new(3);
     give(&mut world, GIVEN);
     let create = |world: &World, given: Option<&str>| {
-        judge(world, KubeEffect::CreateAuthority { ca: Ca::Clients, given: given.map(Fingerprint::new) })
+        let (place, given) = (AuthorityPlace::Signer, given.map(Fingerprint::new));
+        judge(world, KubeEffect::CreateAuthority { ca: Ca::Clients, place, given })
     };
     assert_eq!(create(&world, Some(GIVEN)), Ok(()));
     assert_eq!(create(&world, None), Err(Unsafe::OtherSource));

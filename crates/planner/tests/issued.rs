@@ -12,7 +12,7 @@ use quorate_model::rotation::RotationStage;
 use quorate_model::snapshot::{Authority, GivenAuthority, LeafCertificate, TenantsSecret};
 use quorate_model::{Ca, Effect, Fingerprint, Instant, KubeEffect, Leaf, Span, Step, Waiting};
 use quorate_planner::safety::mutants::without;
-use quorate_planner::safety::{Scene, may_pass_on, may_sign_with_new, may_turn_back, permits};
+use quorate_planner::safety::{Scene, may_sign_with_new, permits};
 
 const ONE: &str = "issued-by-somebody-1";
 const OTHER: &str = "issued-by-somebody-2";
@@ -41,6 +41,7 @@ fn issue(world: &mut World, by: &str, serial: u32) {
     let now = world.now;
     let authority = Authority {
         fingerprint: Fingerprint::new(by),
+        certificate: crate::world::certificates::certificate(by),
         validity: life(now, 3650),
         minted: false,
         keyless: true,
@@ -61,6 +62,10 @@ fn give(
 
 fn given(world: &mut World) -> &mut GivenAuthority {
     world.seen.certificates.as_mut().unwrap().given.as_mut().unwrap()
+}
+
+fn staged(world: &mut World) -> &mut BTreeMap<Leaf, LeafCertificate> {
+    &mut world.seen.certificates.as_mut().unwrap().authorities.get_mut(&Ca::Clients).unwrap().staged
 }
 
 fn is_copy(world: &World, leaf: Leaf, by: &str, serial: u32) -> bool {
@@ -167,239 +172,81 @@ fn from_the_operators_own_to_an_authority_of_somebody_else_and_back() {
 }
 
 #[test]
-fn an_authority_that_is_exchanged_again_before_it_was_presented_is_forgotten_first() {
-    for spec_ceases in [false, true] {
+fn what_was_begun_ends_with_what_came_with_it_whatever_is_issued_meanwhile_and_the_next_one_follows() {
+    let moments: [fn(&World) -> bool; 4] = [
+        |world| stage(world) == Some(RotationStage::Trust),
+        |world| stage(world) == Some(RotationStage::Sign),
+        |world| is_copy(world, Leaf::Server, OTHER, 2),
+        |world| stage(world) == Some(RotationStage::Drop),
+    ];
+    for (moment, next) in (0..4).flat_map(|moment| [Some(THIRD), Some(ONE), None].map(|next| (moment, next)))
+    {
         let mut world = running();
         issue(&mut world, OTHER, 2);
-        until(&mut world, |world| stage(world) == Some(RotationStage::Trust) && is_trusted(world, OTHER));
-        if spec_ceases {
-            world.seen.certificates.as_mut().unwrap().given = None;
-            until(&mut world, |world| recorded(world).starts_with("ca-1-after") && stage(world).is_none());
-        } else {
-            issue(&mut world, THIRD, 3);
-            until_authority(&mut world, THIRD);
-            assert!(is_copy(&world, Leaf::Server, THIRD, 3));
-        }
-        assert!(!is_trusted(&world, OTHER) && !is_trusted(&world, ONE), "nobody stays trusted by mistake");
-    }
-}
-
-#[test]
-fn one_that_is_exchanged_in_the_moment_in_which_it_was_to_sign_is_forgotten_too() {
-    let mut world = running();
-    issue(&mut world, OTHER, 2);
-    until(&mut world, |world| stage(world) == Some(RotationStage::Sign));
-    assert!(is_copy(&world, Leaf::Server, ONE, 1), "nothing of it was copied yet");
-    issue(&mut world, THIRD, 3);
-    until_authority(&mut world, THIRD);
-    assert!(is_copy(&world, Leaf::Server, THIRD, 3) && !is_trusted(&world, OTHER));
-}
-
-#[test]
-fn what_is_presented_is_not_forgotten_in_place_of_the_earlier_one() {
-    let mut world = running();
-    issue(&mut world, OTHER, 2);
-    until(&mut world, |world| is_copy(world, Leaf::Server, OTHER, 2));
-    assert_eq!(may_turn_back(&world.seen, &world.seen.record), Err(Unsafe::BundleNotWritten));
-    issue(&mut world, THIRD, 3);
-    // The rotation ends first, and the next one follows.
-    let story = until_authority(&mut world, OTHER);
-    assert!(!story.is_empty());
-    until_authority(&mut world, THIRD);
-}
-
-/// The rotation from the first to the second one is in stage Sign, and the copy of one leaf was made, and that of the client not: what was issued
-/// moved on in between.
-fn half_copied() -> World {
-    let mut world = running();
-    let client = world.seen.certificates.as_ref().unwrap().leaves[&Leaf::Client].content.clone().unwrap();
-    issue(&mut world, OTHER, 2);
-    until(&mut world, |world| is_copy(world, Leaf::Server, OTHER, 2));
-    let secret = world.seen.certificates.as_mut().unwrap().leaves.get_mut(&Leaf::Client).unwrap();
-    let now = secret.content.clone().unwrap();
-    secret.content = Ok(LeafCertificate { trusted: now.trusted, trust: now.trust, ..client });
-    assert!(stage(&world) == Some(RotationStage::Sign) && is_copy(&world, Leaf::Client, ONE, 1));
-    world
-}
-
-#[test]
-fn one_that_is_exchanged_while_it_is_copied_makes_way_and_all_three_are_trusted_until_nobody_presents_them() {
-    for third in [Some(THIRD), Some(ONE), None] {
-        let mut world = half_copied();
-        match third {
-            Some(third) => issue(&mut world, third, 3),
+        until(&mut world, moments[moment]);
+        match next {
+            Some(next) => issue(&mut world, next, 3),
             None => world.seen.certificates.as_mut().unwrap().given = None,
         }
-        until(&mut world, |world| stage(world) == Some(RotationStage::Trust));
-        let until_forgotten = |world: &World| {
-            if stage(world) == Some(RotationStage::Drop) {
-                return true;
-            }
-            let seen = world.seen.certificates.as_ref().unwrap();
-            let presented =
-                CLIENTS.iter().filter_map(|leaf| Some(seen.leaves.get(leaf)?.content.as_ref().unwrap()));
-            for by in presented.map(|leaf| leaf.signed_by.as_ref().unwrap().as_str()) {
-                assert!(is_trusted(world, by), "{by} is presented");
-            }
-            false
-        };
-        let story = until(&mut world, until_forgotten);
-        assert!(
-            is_trusted(&world, ONE) && is_trusted(&world, OTHER),
-            "as long as clients have time: {story}"
-        );
-        until(&mut world, |world| stage(world).is_none());
-        let own = recorded(&world).to_owned();
-        assert!(third.map_or(own.starts_with("ca-1-after"), |third| own == third), "{own}");
-        assert!(is_trusted(&world, &own) && !is_trusted(&world, OTHER));
-        assert!(third == Some(ONE) || !is_trusted(&world, ONE));
-        assert!(
-            third != Some(THIRD)
-                || (is_copy(&world, Leaf::Server, THIRD, 3) && is_copy(&world, Leaf::Client, THIRD, 3))
-        );
+        until_authority(&mut world, OTHER);
+        assert!(CLIENTS[..2].iter().all(|leaf| is_copy(&world, *leaf, OTHER, 2)), "{moment} {next:?}");
+        assert!(!is_trusted(&world, ONE));
+        let is_next = |own: &str| next.map_or_else(|| own.starts_with("ca-1-after"), |next| own == next);
+        until(&mut world, |world| is_next(recorded(world)) && stage(world).is_none());
+        assert!(!is_trusted(&world, OTHER), "{moment} {next:?}");
         world.settle();
         assert!(world.plan().effects.is_empty());
     }
 }
 
 #[test]
-fn what_was_half_copied_goes_on_where_the_third_one_is_taken_back_before_it_signed() {
-    let mut world = half_copied();
+fn what_came_with_an_authority_and_has_ended_before_it_signed_is_forgotten_and_what_is_there_follows() {
+    let mut world = running();
+    issue(&mut world, OTHER, 2);
+    until(&mut world, |world| stage(world) == Some(RotationStage::Trust) && is_trusted(world, OTHER));
+    let now = world.now;
+    staged(&mut world).get_mut(&Leaf::Client).unwrap().validity.not_after = now;
     issue(&mut world, THIRD, 3);
-    until(&mut world, |world| stage(world) == Some(RotationStage::Trust) && is_trusted(world, THIRD));
-    issue(&mut world, OTHER, 4);
-    let story = until_authority(&mut world, OTHER);
-    assert!(is_copy(&world, Leaf::Client, OTHER, 4) && is_copy(&world, Leaf::Server, OTHER, 4), "{story}");
-    assert!(!is_trusted(&world, THIRD) && !is_trusted(&world, ONE), "nobody stays trusted by mistake");
+    let story = until_authority(&mut world, THIRD);
+    assert!(!story.contains("by issued-by-somebody-2"), "nothing of it was copied: {story}");
+    assert!(!is_trusted(&world, OTHER) && !is_trusted(&world, ONE));
+    assert!(is_copy(&world, Leaf::Client, THIRD, 3));
 }
 
 #[test]
-fn what_clients_may_present_is_not_forgotten_where_the_first_one_comes_back_and_goes_again() {
-    for last in [OTHER, THIRD] {
-        let mut world = half_copied();
-        issue(&mut world, ONE, 3);
-        until(&mut world, |world| stage(world) == Some(RotationStage::Trust));
-        let presented = world.now;
-        issue(&mut world, last, 4);
-        until(&mut world, |world| !is_trusted(world, ONE));
-        let grace = world.seen.rotation_policy.client_grace;
-        assert!(
-            world.now - presented >= grace,
-            "clients have had the certificate of the first one until then"
-        );
-        until_authority(&mut world, last);
-        assert!(is_copy(&world, Leaf::Client, last, 4));
-    }
-}
-
-#[test]
-fn half_copied_twice_all_of_them_are_trusted_until_the_fourth_one_has_the_place() {
-    for lost in [false, true] {
-        let mut world = half_copied();
-        issue(&mut world, THIRD, 3);
-        until(&mut world, |world| stage(world) == Some(RotationStage::Trust));
-        let client = |world: &World| {
-            world.seen.certificates.as_ref().unwrap().leaves[&Leaf::Client].content.clone().unwrap()
-        };
-        let before = client(&world);
-        until(&mut world, |world| is_copy(world, Leaf::Server, THIRD, 3));
-        let now = client(&world);
-        let secrets = &mut world.seen.certificates.as_mut().unwrap().leaves;
-        if lost {
-            secrets.remove(&Leaf::Client);
-        } else {
-            secrets.get_mut(&Leaf::Client).unwrap().content =
-                Ok(LeafCertificate { trusted: now.trusted, trust: now.trust, ..before });
-        }
-        issue(&mut world, "issued-by-somebody-4", 4);
-        until(&mut world, |world| is_copy(world, Leaf::Server, "issued-by-somebody-4", 4));
-        assert!(lost || [ONE, OTHER, THIRD].iter().all(|one| is_trusted(&world, one)));
-        until_authority(&mut world, "issued-by-somebody-4");
-        assert!(![ONE, OTHER, THIRD].iter().any(|one| is_trusted(&world, one)));
-        assert!(is_copy(&world, Leaf::Client, "issued-by-somebody-4", 4));
-    }
+fn a_renewal_by_the_new_authority_goes_before_what_came_with_it() {
+    let mut world = running();
+    issue(&mut world, OTHER, 2);
+    until(&mut world, |world| stage(world) == Some(RotationStage::Trust));
+    issue(&mut world, OTHER, 3);
+    until_authority(&mut world, OTHER);
+    assert!(is_copy(&world, Leaf::Server, OTHER, 3));
+    // What came with it never takes the place of a newer one.
+    world.seen.certificates.as_mut().unwrap().given = None;
+    let plan = world.plan();
+    assert!(plan.effects.iter().all(|effect| effect.step() != Step::I3), "{:?}", plan.effects);
 }
 
 #[test]
 fn where_status_is_lost_in_the_middle_what_is_presented_stays_trusted_until_nobody_presents_it() {
-    for twice in [false, true] {
-        let mut world = half_copied();
-        let client = world.seen.certificates.as_ref().unwrap().leaves[&Leaf::Client].content.clone().unwrap();
-        issue(&mut world, THIRD, 3);
-        until(&mut world, |world| stage(world) == Some(RotationStage::Trust));
-        if twice {
-            until(&mut world, |world| is_copy(world, Leaf::Server, THIRD, 3));
-            let secret = world.seen.certificates.as_mut().unwrap().leaves.get_mut(&Leaf::Client).unwrap();
-            let now = secret.content.clone().unwrap();
-            secret.content = Ok(LeafCertificate { trusted: now.trusted, trust: now.trust, ..client });
-            issue(&mut world, "issued-by-somebody-4", 4);
-        }
-        let record = &mut world.seen.record;
-        (record.authority, record.rotation, record.given) = (None, None, false);
-        let last = if twice { "issued-by-somebody-4" } else { THIRD };
-        let until_it_signs = |world: &World| {
-            assert!(is_trusted(world, ONE), "its copy is presented");
-            is_copy(world, Leaf::Client, last, if twice { 4 } else { 3 })
-        };
-        until(&mut world, until_it_signs);
-        until_authority(&mut world, last);
-        assert!(![ONE, OTHER].iter().any(|one| is_trusted(&world, one)), "twice: {twice}");
-    }
-}
-
-#[test]
-fn the_next_rotation_begins_once_the_secret_has_nothing_of_the_last_one() {
     let mut world = running();
     issue(&mut world, OTHER, 2);
-    until(&mut world, |world| stage(world) == Some(RotationStage::Drop));
+    until(&mut world, |world| is_copy(world, Leaf::Server, OTHER, 2));
     issue(&mut world, THIRD, 3);
-    until(&mut world, |world| stage(world).is_none());
-    let next = world.plan().effects.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    assert!(
-        next.contains("sign for clients") && !next.contains("as the next certificate authority"),
-        "{next}"
-    );
-    until_authority(&mut world, THIRD);
-}
-
-#[test]
-fn r19_yet_another_authority_follows_at_once_only_where_the_rest_of_the_new_one_never_comes() {
-    let judged = |world: &World| may_pass_on(&world.seen, &world.seen.record, world.now);
-    let mut world = half_copied();
-    assert_eq!(judged(&world), Err(Unsafe::AnotherAuthority), "the rest is there to be copied");
-    issue(&mut world, THIRD, 3);
-    assert_eq!(judged(&world), Ok(()));
-    let make = |world: &World, given: &str| {
-        let place = AuthorityPlace::Next;
-        let secret = &world.seen.certificates.as_ref().unwrap().authorities[&Ca::Clients];
-        let make = KubeEffect::MakeNextAuthority {
-            ca: Ca::Clients,
-            place,
-            given: Some(Fingerprint::new(given)),
-            secret: secret.uid.clone(),
-            resource_version: secret.resource_version.clone(),
-        };
-        let scene = Scene { seen: &world.seen, record: &world.seen.record, now: world.now, before: &[] };
-        permits(&scene, &Effect::kube(Step::C1, make))
+    let record = &mut world.seen.record;
+    (record.authority, record.rotation, record.given) = (None, None, false);
+    record.certificates.clear();
+    let until_it_signs = |world: &World| {
+        assert!(is_trusted(world, OTHER), "its copy is presented");
+        stage(world) == Some(RotationStage::Drop) || is_copy(world, Leaf::Client, OTHER, 2)
     };
-    assert_eq!((make(&world, THIRD), make(&world, ONE)), (Ok(()), Err(Unsafe::OtherSource)));
-    let before: Vec<_> = (0..4).map(|number| Fingerprint::new(format!("before-{number}"))).collect();
-    world.seen.record.rotation.as_mut().unwrap().earlier.clone_from(&before);
-    assert_eq!(judged(&world), Ok(()), "no bundle has them any more");
-    let server = world.seen.certificates.as_mut().unwrap().leaves.get_mut(&Leaf::Server).unwrap();
-    server.content.as_mut().unwrap().trusted.extend(before);
-    assert_eq!(judged(&world), Err(Unsafe::AnotherAuthority), "not without an end");
-    issue(&mut world, "before-2", 4);
-    assert_eq!(judged(&world), Ok(()), "it is trusted already");
-    world.seen.certificates.as_mut().unwrap().given = None;
-    assert_eq!(judged(&world), Ok(()), "one of the operator's own signs at once");
-    world.seen.record.rotation.as_mut().unwrap().earlier = Vec::new();
-    issue(&mut world, OTHER, 2);
-    assert_eq!(make(&world, OTHER), Err(Unsafe::AnotherAuthority));
+    until(&mut world, until_it_signs);
+    until_authority(&mut world, THIRD);
+    assert!(![ONE, OTHER].iter().any(|one| is_trusted(&world, one)));
 }
 
 #[test]
-fn a_copy_that_is_lost_in_any_stage_holds_up_no_rotation_to_what_is_there_now() {
+fn a_copy_that_is_lost_in_any_stage_is_made_again_from_what_came_with_its_authority() {
     for at in [RotationStage::Trust, RotationStage::Sign, RotationStage::Drop] {
         let mut world = running();
         issue(&mut world, OTHER, 2);
@@ -419,6 +266,7 @@ fn a_copy_that_is_lost_in_any_stage_holds_up_no_rotation_to_what_is_there_now() 
 fn s15_r19_an_authority_without_its_key_signs_only_by_what_came_with_it() {
     let mut world = running();
     issue(&mut world, OTHER, 2);
+    staged(&mut world).clear();
     let sign = |world: &World, by: &str| {
         let secret = &world.seen.certificates.as_ref().unwrap().leaves[&Leaf::Server];
         let (secret, resource_version) = (secret.uid.clone(), secret.resource_version.clone());
@@ -444,31 +292,17 @@ fn s15_r19_an_authority_without_its_key_signs_only_by_what_came_with_it() {
         world.carry_out(plan);
     }
     given(&mut world).leaves.insert(Leaf::Client, Err("it is of another authority".to_owned()));
+    staged(&mut world).remove(&Leaf::Client);
     let judged = || may_sign_with_new(&world.seen, &world.seen.record, world.now);
     assert_eq!((stage(&world), judged()), (Some(RotationStage::Trust), Err(Unsafe::OtherSource)));
     without("OtherSource", || assert_eq!(judged(), Ok(())));
 }
 
 #[test]
-fn the_same_authority_with_its_key_and_without_is_not_rotated_and_its_leaves_go_on() {
-    let mut world = running();
-    let keyed = Authority { keyless: false, ..given(&mut world).content.clone().unwrap() };
-    give(&mut world, Ok(keyed), BTreeMap::new());
-    world.settle();
-    let own = |world: &World| {
-        let secret = &world.seen.certificates.as_ref().unwrap().authorities[&Ca::Clients];
-        secret.content.clone().unwrap()
-    };
-    assert!(!own(&world).keyless && stage(&world).is_none() && recorded(&world) == ONE);
-    issue(&mut world, ONE, 7);
-    world.settle();
-    assert!(own(&world).keyless && is_copy(&world, Leaf::Server, ONE, 7) && stage(&world).is_none());
-}
-
-#[test]
 fn auth_begins_only_once_the_certificate_of_the_operator_was_issued() {
     let mut world = running();
     given(&mut world).leaves.insert(Leaf::Operator, Err("it does not exist".to_owned()));
+    staged(&mut world).clear();
     world.seen.auth_policy = AuthPolicy { wanted: true, ..world.seen.auth_policy };
     let story = world.settle();
     assert!(!world.seen.record.has_credential(), "{story}");

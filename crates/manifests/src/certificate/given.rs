@@ -7,6 +7,7 @@
 //! use it; by the same label it is watched.
 
 pub(crate) mod issued;
+pub(crate) mod staged;
 
 use std::collections::BTreeMap;
 

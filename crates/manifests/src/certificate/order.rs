@@ -11,8 +11,8 @@ use quorate_model::{Ca, ClusterRef, ClusterUid, Instant, Leaf, ManagedObject, Sp
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::rotation::{Place, TRUST, entry_of};
-use super::{CA, Certificate};
+use super::rotation::{Place, TRUST, entries_at, entry_of};
+use super::{CA, CERT, Certificate, KEY};
 use crate::kind::Kind;
 use crate::request::{Act, Write};
 use crate::{labels, metadata};
@@ -127,7 +127,7 @@ pub(crate) struct Renewed<'a> {
 pub(crate) fn authority(
     cluster: &EtcdCluster,
     at: &ClusterRef,
-    ca: Ca,
+    (ca, place): (Ca, Place),
     uid: &ClusterUid,
     generation: u32,
     now: Instant,
@@ -138,6 +138,11 @@ pub(crate) fn authority(
         type_: Some("kubernetes.io/tls".to_owned()),
         ..Secret::default()
     };
+    if place == Place::Next {
+        // The type asks for them, and nothing signs yet.
+        let nothing = || ByteString(Vec::new());
+        secret.data = Some([CERT, KEY].map(|key| (key.to_owned(), nothing())).into());
+    }
     secret.metadata.annotations =
         Some(BTreeMap::from([(keys::CLUSTER_UID.to_owned(), uid.as_str().to_owned())]));
     let act = Act::Create(made(cluster, at, &name, &secret));
@@ -147,8 +152,8 @@ pub(crate) fn authority(
             namespace: at.namespace.clone(),
             name,
             act,
-            ca: Some(Trusted::Itself),
-            place: Place::Signer,
+            ca: (place == Place::Signer).then_some(Trusted::Itself),
+            place,
         },
     }
 }
@@ -259,7 +264,7 @@ impl Order {
     /// The write that puts what was generated into the Secret.
     pub fn write(&self, pair: &KeyPair) -> Write {
         let Store { namespace, name, act, ca, place } = &self.store;
-        let (cert, key) = place.keys();
+        let (cert, key) = entries_at(*place);
         let ca = ca.as_ref().map(|ca| match ca {
             Trusted::Itself => &pair.cert,
             Trusted::Authority(cert) => cert,

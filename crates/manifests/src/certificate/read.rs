@@ -20,6 +20,7 @@ use x509_parser::oid_registry::{
 use x509_parser::pem::Pem;
 use x509_parser::prelude::FromDer as _;
 
+use super::given::staged;
 use super::rotation::{self, Place};
 use super::{CA, CERT, Certificate, KEY, PEER_NAME, ROOT_USER, entry};
 use crate::kind::Kind;
@@ -42,7 +43,9 @@ pub fn read(
         Some((ca, secret))
     };
     let authorities: Vec<(Ca, &Secret)> = Ca::ALL.into_iter().filter_map(authority).collect();
-    let places = authorities.iter().flat_map(|(_, secret)| Place::ALL.map(|place| (secret, place.keys().0)));
+    let places = authorities
+        .iter()
+        .flat_map(|(_, secret)| rotation::PLACES.map(|place| (secret, rotation::entries_at(place).0)));
     let signers: Vec<Parsed> = places.filter_map(|(secret, cert)| one(secret, cert).ok()).collect();
     let leaf = |leaf: Leaf| {
         let secret = named(leaf.into()).filter(|secret| labels::is_owned_by(&secret.metadata, uid))?;
@@ -83,7 +86,7 @@ fn authority_secret(secret: &Secret, uid: &ClusterUid) -> AuthoritySecret {
         owned: secret.metadata.owner_references.iter().flatten().next().is_some(),
         content: authority(secret),
         next: rotation::at(secret, Place::Next),
-        previous: rotation::at(secret, Place::Previous),
+        staged: staged::leaves().filter_map(|leaf| Some((leaf, staged_leaf(secret, leaf)?))).collect(),
     }
 }
 
@@ -94,6 +97,24 @@ fn authority(secret: &Secret) -> Result<Authority, String> {
         return Err(format!("the certificate in {CERT} is not one of an authority"));
     }
     Ok(first.into_authority(rotation::is_keyless(secret, KEY)))
+}
+
+/// A leaf that came with one of the authorities in its Secret. What it is good for was looked at before it was copied.
+fn staged_leaf(secret: &Secret, leaf: Leaf) -> Option<LeafCertificate> {
+    let (cert, key) = staged::entries_of(leaf);
+    entry(secret, &key)?;
+    let own = one(secret, &cert).ok()?;
+    let authorities = rotation::PLACES.map(|place| one(secret, rotation::entries_at(place).0).ok());
+    let signer = authorities.iter().flatten().find(|known| own.is_signed_by(known));
+    Some(LeafCertificate {
+        fingerprint: own.fingerprint.clone(),
+        validity: own.validity,
+        signed_by: signer.map(|known| known.fingerprint.clone()),
+        trusted: Vec::new(),
+        lacks: Vec::new(),
+        trust: 0,
+        misnamed: None,
+    })
 }
 
 fn leaf_secret(secret: &Secret, leaf: Leaf, names: &[String], signers: &[Parsed]) -> LeafSecret {
@@ -202,7 +223,8 @@ impl Parsed {
     /// As an authority.
     pub(super) fn into_authority(self, keyless: bool) -> Authority {
         let minted = super::is_minted(&self.common_name);
-        Authority { fingerprint: self.fingerprint, validity: self.validity, minted, keyless }
+        let certificate = pem_of(&self.der);
+        Authority { fingerprint: self.fingerprint, certificate, validity: self.validity, minted, keyless }
     }
 
     /// By name and by key identifier, both of which the operator writes. A signature needs no check here: whoever can write

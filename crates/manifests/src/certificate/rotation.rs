@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
+pub(crate) use quorate_model::effect::AuthorityPlace as Place;
 use quorate_model::rotation::Handshake;
 use quorate_model::snapshot::Authority;
 use quorate_model::{Ca, ClusterRef, ClusterUid, Fingerprint, Leaf, Uid};
 use serde_json::{Value, json};
 use x509_parser::pem::Pem;
 
+use super::given::staged;
 use super::read::{Parsed, certificates, is_authority_of, one};
 use super::{CA, CERT, Certificate, KEY, KeyPair, entry};
 use crate::labels;
@@ -21,17 +23,6 @@ pub const TRUST: &str = "trust";
 /// What the Secret of an authority has in place of the key, where somebody else has that.
 pub(super) const KEYLESS: &str = "none: what it signs comes from where spec.tls says\n";
 
-/// The places of an authority in its Secret: the keys of its certificate and of its key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// It signs.
-    Signer,
-    /// It is to sign.
-    Next,
-    /// It has signed before.
-    Previous,
-}
-
 /// What a TLS handshake shows, as it came over the wire.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
@@ -41,24 +32,21 @@ pub struct Shown {
     pub trusted: Vec<Vec<u8>>,
 }
 
-impl Place {
-    pub(crate) const ALL: [Self; 3] = [Self::Signer, Self::Next, Self::Previous];
+/// Every place of an authority in its Secret.
+pub(crate) const PLACES: [Place; 2] = [Place::Signer, Place::Next];
 
-    pub(crate) fn keys(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Signer => (CERT, KEY),
-            Self::Next => ("next.crt", "next.key"),
-            Self::Previous => ("previous.crt", "previous.key"),
-        }
+/// The entries of its certificate and of its key there.
+pub(crate) fn entries_at(place: Place) -> (&'static str, &'static str) {
+    match place {
+        Place::Signer => (CERT, KEY),
+        Place::Next => ("next.crt", "next.key"),
     }
 }
 
 /// The authority at a place of a Secret, if there is one that can be used.
 pub(crate) fn at(secret: &Secret, place: Place) -> Option<Authority> {
-    let (cert, key) = place.keys();
-    if place != Place::Previous {
-        entry(secret, key)?;
-    }
+    let (cert, key) = entries_at(place);
+    entry(secret, key)?;
     let found = one(secret, cert).ok().filter(|found| found.is_authority)?;
     Some(found.into_authority(is_keyless(secret, key)))
 }
@@ -90,55 +78,45 @@ pub(crate) fn pair(
     own: (&ClusterRef, &ClusterUid),
     by: &Fingerprint,
 ) -> Option<KeyPair> {
-    let signs = |(secret, place): &(&Secret, Place)| *place != Place::Previous && is_at(secret, *place, by);
-    let (secret, place) = places(secrets, own).find(signs)?;
-    let (cert, key) = place.keys();
+    let (secret, place) = places(secrets, own).find(|(secret, place)| is_at(secret, *place, by))?;
+    let (cert, key) = entries_at(place);
     let text = |key: &str| Some(String::from_utf8_lossy(entry(secret, key)?).into_owned());
     Some(KeyPair { cert: text(cert)?, key: text(key)? })
 }
 
-/// C4, C7: the patch that gives each authority in a Secret its place, and keeps no key but that of the signer. `None` if the signer is not in it.
-pub(crate) fn arrange(
-    secret: &Secret,
-    (uid, version): (&Uid, &str),
-    signer: &Fingerprint,
-    previous: Option<&Fingerprint>,
-) -> Option<Act> {
-    let place_of =
-        |fingerprint: &Fingerprint| Place::ALL.into_iter().find(|place| is_at(secret, *place, fingerprint));
+/// C4: the patch that gives the signer its place in its Secret, and keeps no key but its own. What came with another authority goes. `None` if the signer is
+/// not in it.
+pub(crate) fn arrange(secret: &Secret, (uid, version): (&Uid, &str), signer: &Fingerprint) -> Option<Act> {
+    let place = PLACES.into_iter().find(|place| is_at(secret, *place, signer))?;
+    let (cert, key) = entries_at(place);
     let value = |key: &str| Some(json!(ByteString(entry(secret, key)?.to_vec())));
-    let mut data: BTreeMap<&str, Value> = BTreeMap::new();
-    for place in [Place::Next, Place::Previous] {
-        let (cert, key) = place.keys();
-        data.extend([(cert, Value::Null), (key, Value::Null)]);
+    let (next_cert, next_key) = entries_at(Place::Next);
+    let mut data: BTreeMap<String, Value> = BTreeMap::new();
+    if !is_keyless(secret, key) {
+        data.extend(staged::removed());
     }
-    let (cert, key) = place_of(signer)?.keys();
-    data.extend([(CA, value(cert)?), (CERT, value(cert)?), (KEY, value(key)?)]);
-    // Its certificate alone: it signs nothing any more, and shows what the leaves are of that exist.
-    let previous = previous.and_then(place_of).and_then(|place| value(place.keys().0));
-    data.extend(previous.map(|cert| (Place::Previous.keys().0, cert)));
+    data.extend([next_cert, next_key].map(|key| (key.to_owned(), Value::Null)));
+    let signer = [(CA, value(cert)?), (CERT, value(cert)?), (KEY, value(key)?)];
+    data.extend(signer.map(|(key, value)| (key.to_owned(), value)));
     Some(patch(uid, version, &json!(data)))
 }
 
-/// C2, C6: the patch of a leaf's `ca.crt` and of its generation of trust: these authorities in this order, and nothing else.
+/// C2, C6: the patch of a leaf's `ca.crt` and of its generation of trust: these authorities in this order, and nothing else. Their certificates are
+/// recorded; where status was lost they are beside leaves.
 pub(crate) fn write_trust(
     secrets: &[&Secret],
     own: (&ClusterRef, &ClusterUid),
-    leaf: Leaf,
+    recorded: &BTreeMap<Fingerprint, String>,
     (uid, version): (&Uid, &str),
     (trust, generation): (&[Fingerprint], u32),
 ) -> Option<Act> {
-    let present = leaf_secret(secrets, own, leaf)?;
-    let here = blocks(present, CA);
-    let known = places(secrets, own).flat_map(|(secret, place)| blocks(secret, place.keys().0));
     let beside = Leaf::ALL.into_iter().filter_map(|leaf| leaf_secret(secrets, own, leaf));
-    let known: Vec<Block> =
-        here.into_iter().chain(known).chain(beside.flat_map(|secret| blocks(secret, CA))).collect();
-    let mut bundle: Vec<&Block> = Vec::new();
-    for one in trust {
-        bundle.push(known.iter().find(|block| block.fingerprint == *one)?);
-    }
-    let pem: String = bundle.into_iter().map(|block| block.pem.as_str()).collect();
+    let beside: Vec<Block> = beside.flat_map(|secret| blocks(secret, CA)).collect();
+    let certificate = |one: &Fingerprint| {
+        let beside = || beside.iter().find(|block| block.fingerprint == *one);
+        recorded.get(one).or_else(|| Some(&beside()?.pem)).map(String::as_str)
+    };
+    let pem: String = trust.iter().map(certificate).collect::<Option<_>>()?;
     let data = json!({ CA: ByteString(pem.into_bytes()), TRUST: entry_of(generation) });
     Some(patch(uid, version, &data))
 }
@@ -168,7 +146,8 @@ pub(crate) fn bundle(first: &str, others: &[u8]) -> Option<String> {
 
 /// What a handshake shows, in terms of the authorities that are known: those in the Secrets of the cluster.
 pub fn read_handshake(secrets: &[&Secret], own: (&ClusterRef, &ClusterUid), shown: &Shown) -> Handshake {
-    let placed = places(secrets, own).filter_map(|(secret, place)| certificates(secret, place.keys().0).ok());
+    let placed =
+        places(secrets, own).filter_map(|(secret, place)| certificates(secret, entries_at(place).0).ok());
     let beside =
         Leaf::ALL.into_iter().filter_map(|leaf| certificates(leaf_secret(secrets, own, leaf)?, CA).ok());
     let known: Vec<Parsed> = placed.chain(beside).flatten().filter(|known| known.is_authority).collect();
@@ -225,7 +204,7 @@ fn places<'a>(
             secrets.iter().copied().filter(move |secret| secret.metadata.name.as_ref() == Some(&name));
         named.find(|secret| is_authority_of(&secret.metadata, at, uid))
     };
-    Ca::ALL.into_iter().filter_map(of).flat_map(|secret| Place::ALL.map(|place| (secret, place)))
+    Ca::ALL.into_iter().filter_map(of).flat_map(|secret| PLACES.map(|place| (secret, place)))
 }
 
 fn leaf_secret<'a>(

@@ -53,28 +53,6 @@ pub fn compaction_off() -> DataStoreHealth {
     )
 }
 
-/// The authority of clients signs for peers, too.
-pub fn one_authority(at: &ClusterRef) -> DataStoreHealth {
-    no(
-        Reason::OneAuthority,
-        format!(
-            "no DataStore is made, because the authority of clients signs for peers, too: Kamaji gets its key, and whoever has that could \
-             join as a member. Give peers one of their own, with two rollouts: kubectl annotate --overwrite etcd {} -n {} \
-             operator.etcd.io/rotate-ca=peers",
-            at.name, at.namespace
-        ),
-    )
-}
-
-/// Peers get an authority of their own, and members trust that of clients at their port until then.
-pub fn peers_trust_clients() -> DataStoreHealth {
-    no(
-        Reason::OneAuthority,
-        "no DataStore is made yet, because members trust the authority of clients at the port of peers until the rotation that gives peers one of \
-         their own has ended: Kamaji gets its key, and whoever has that could join as a member. It goes on by itself: TLSReady says how far it is",
-    )
-}
-
 /// The cluster serves no tenants yet; why.
 pub fn not_serving(why: &str) -> DataStoreHealth {
     no(Reason::NotServing, format!("no DataStore is made yet: {why}"))

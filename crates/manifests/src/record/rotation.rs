@@ -13,7 +13,6 @@ pub(super) fn read(status: &RotationStatus) -> Option<Rotation> {
         ca: Ca::ALL.into_iter().find(|ca| ca.as_str() == status.authority)?,
         from: Fingerprint::new(&*status.from),
         to: Fingerprint::new(&*status.to),
-        earlier: status.earlier.iter().map(Fingerprint::new).collect(),
         given: status.given,
         stage: stages.into_iter().find(|stage| stage.as_str() == status.stage)?,
         since: Instant(status.since.0.as_millisecond()),
@@ -21,12 +20,11 @@ pub(super) fn read(status: &RotationStatus) -> Option<Rotation> {
 }
 
 pub(super) fn write(rotation: &Rotation) -> RotationStatus {
-    let Rotation { ca, from, to, earlier, given, stage, since } = rotation;
+    let Rotation { ca, from, to, given, stage, since } = rotation;
     RotationStatus {
         authority: ca.as_str().to_owned(),
         from: from.as_str().to_owned(),
         to: to.as_str().to_owned(),
-        earlier: earlier.iter().map(|one| one.as_str().to_owned()).collect(),
         given: *given,
         stage: stage.as_str().to_owned(),
         since: micro(*since),

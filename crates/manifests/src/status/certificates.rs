@@ -26,10 +26,7 @@ pub(super) fn ready(picture: &Picture<'_>) -> Finding {
     let Some(seen) = &picture.seen.certificates else {
         return Finding::yes(Reason::TlsDisabled, "tls.provider is disabled: all traffic is in plain text");
     };
-    let signs_for = |ca: Ca| picture.seen.signs_for(seen, picture.record, ca);
-    let all = Ca::ALL.into_iter().filter(|ca| signs_for(*ca) == *ca);
-    let all: Vec<(Ca, Signing<'_>)> =
-        all.map(|ca| (ca, picture.seen.signing(seen, picture.record, ca))).collect();
+    let all = Ca::ALL.map(|ca| (ca, picture.seen.signing(seen, picture.record, ca)));
     let lost = all.iter().find_map(|(ca, signing)| lost(seen, *ca, signing));
     if let Some(ended) = ended(seen, picture.now) {
         let why = lost.map_or(ended.clone(), |lost| format!("{ended}. {lost}"));
@@ -71,10 +68,13 @@ fn of_leaves(picture: &Picture<'_>, seen: &Certificates, authorities: &BTreeMap<
         );
         return Finding::no(Reason::CertificatesMissing, text);
     }
-    let signer = |leaf: &Leaf| authorities.get(&picture.seen.signs_for(seen, picture.record, leaf.ca()));
+    let signer = |leaf: &Leaf| authorities.get(&leaf.ca());
     let mut unusable = seen.leaves.iter().filter_map(|(leaf, secret)| {
         let signer = signer(leaf)?;
-        Some((*leaf, signer, secret.why_unusable_in(picture.record, *leaf, signer, now)?))
+        // One of the earlier authority is good until the rotation ends, which it does not where none of the new one comes.
+        let of_new = || secret.why_unusable(signer, now).filter(|_| !seen.can_have(*leaf, signer, now));
+        let why = secret.why_unusable_in(picture.record, *leaf, signer, now).or_else(of_new)?;
+        Some((*leaf, signer, why))
     });
     if let Some((leaf, signer, why)) = unusable.next() {
         let next = match picture.seen.clock_differs {

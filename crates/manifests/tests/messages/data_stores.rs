@@ -19,8 +19,6 @@ pub(super) fn all() -> Vec<DataStoreHealth> {
         report::not_admitted(&at),
         report::auth_off(),
         report::compaction_off(),
-        report::one_authority(&at),
-        report::peers_trust_clients(),
         report::not_serving("the cluster is not bootstrapped yet"),
         report::no_signer(&NoSigner::NotYet("its client certificate does not exist".to_owned())),
         report::no_signer(&NoSigner::Lost("Secret default/demo-ca does not exist".to_owned())),

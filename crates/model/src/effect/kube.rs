@@ -53,6 +53,8 @@ pub enum KubeEffect {
     CreateAuthority {
         /// Which.
         ca: Ca,
+        /// Where in the Secret.
+        place: AuthorityPlace,
         /// A copy of this one, in the Secret that the spec names; `None` if it is made.
         given: Option<Fingerprint>,
     },
@@ -87,7 +89,7 @@ pub enum KubeEffect {
         /// Precondition: as it was observed.
         resource_version: String,
     },
-    /// Give each authority in a Secret its place: the one that signs, and the one that signed before it. Others in it are forgotten.
+    /// Give the authority that signs its place in its Secret. Others in it are forgotten.
     ArrangeAuthority {
         /// Which.
         ca: Ca,
@@ -97,8 +99,6 @@ pub enum KubeEffect {
         resource_version: String,
         /// The one that signs.
         signer: Fingerprint,
-        /// The one that signed before it, if it is kept.
-        previous: Option<Fingerprint>,
     },
     /// Write which authorities the holders of a leaf trust, beside it in its Secret.
     WriteTrust {
@@ -376,9 +376,9 @@ impl KubeEffect {
 /// Where in its Secret an authority is put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthorityPlace {
-    /// In that of the signer: it is that one, with its key or without, or the present one was left by an earlier cluster.
+    /// In that of the signer: it is that one, or none signs yet.
     Signer,
-    /// Beside the signer.
+    /// Beside the signer, whose place it is to take.
     Next,
 }
 
@@ -403,10 +403,10 @@ impl fmt::Display for KubeEffect {
                 write!(f, "apply the PodDisruptionBudget (minAvailable {min_available})")
             }
             Self::CreateBackup { name } => write!(f, "create EtcdBackup {name}"),
-            Self::CreateAuthority { ca, given: None } => {
+            Self::CreateAuthority { ca, given: None, .. } => {
                 write!(f, "create the certificate authority of {ca}")
             }
-            Self::CreateAuthority { ca, given: Some(given) } => {
+            Self::CreateAuthority { ca, given: Some(given), .. } => {
                 write!(f, "create the certificate authority of {ca} as a copy of {given}")
             }
             Self::KeepAuthority { ca, .. } => {

@@ -57,8 +57,9 @@ pub struct AuthoritySecret {
     pub content: Result<Authority, String>,
     /// The authority beside it that is to take its place.
     pub next: Option<Authority>,
-    /// The authority beside it whose place it took: without its key, so it signs nothing any more.
-    pub previous: Option<Authority>,
+    /// The leaves that came with the one of both that is without its key, copied in the moment in which that was: what was begun can be ended, whatever
+    /// becomes of the originals.
+    pub staged: BTreeMap<Leaf, LeafCertificate>,
 }
 
 /// An authority.
@@ -66,6 +67,8 @@ pub struct AuthoritySecret {
 pub struct Authority {
     /// Its name.
     pub fingerprint: Fingerprint,
+    /// Its certificate (PEM).
+    pub certificate: String,
     /// How long it is valid.
     pub validity: Validity,
     /// The operator made it, as its name says.
@@ -136,9 +139,8 @@ pub enum AuthorityLoss {
 impl Snapshot {
     /// Which authority signs for a port. The record is an argument, because a plan in the making may know more than the observed one.
     pub fn signing<'a>(&self, certificates: &'a Certificates, record: &Record, ca: Ca) -> Signing<'a> {
-        let of = self.signs_for(certificates, record, ca);
-        let recorded = record.authority_of(of);
-        let Some(secret) = certificates.authorities.get(&of) else {
+        let recorded = record.authority_of(ca);
+        let Some(secret) = certificates.authorities.get(&ca) else {
             let may_trust_another = !certificates.leaves.is_empty() || !self.pods.is_empty();
             return if recorded.is_some() || may_trust_another {
                 Signing::Lost(AuthorityLoss::Missing(recorded.cloned()))
@@ -167,7 +169,7 @@ impl Snapshot {
         match recorded {
             Some(recorded) => Signing::Lost(other(recorded)),
             None if is_left_over() => Signing::ToCreate,
-            None if self.signed_what_exists(certificates, record, of, found) => Signing::With(secret, found),
+            None if self.signed_what_exists(certificates, ca, found) => Signing::With(secret, found),
             None => Signing::Lost(AuthorityLoss::NotThatOfTheLeaves(found.fingerprint.clone())),
         }
     }
@@ -183,110 +185,16 @@ impl Snapshot {
         }
     }
 
-    /// The authority that signs for a port. That of clients signs for peers, too, where it did so in an earlier release. The record decides.
-    /// Where it has none of peers, because such a release wrote it, or because it was lost, it is what signed the leaf of peers: never the
-    /// mere Secret, which may be there before anything trusts it.
-    pub fn signs_for(&self, certificates: &Certificates, record: &Record, ca: Ca) -> Ca {
-        match ca {
-            Ca::Peers if self.shares_authority(certificates, record) => Ca::Clients,
-            Ca::Peers | Ca::Clients => ca,
-        }
-    }
-
-    /// What the bundle of every leaf of a port has, the signer first, and nothing beside it: the record says so. Without a rotation that is the recorded
-    /// authority. One that no Secret has any more cannot be put anywhere; without the signer there is no bundle.
-    pub fn to_trust<'a>(
-        &self,
-        certificates: &Certificates,
-        record: &'a Record,
-        ca: Ca,
-    ) -> Vec<&'a Fingerprint> {
-        let bundle = self.bundle(certificates, record, ca);
-        match bundle.first() {
-            Some(signer) if certificates.knows(signer) => {
-                bundle.into_iter().filter(|one| certificates.knows(one)).collect()
-            }
-            Some(_) | None => Vec::new(),
-        }
-    }
-
-    fn bundle<'a>(&self, certificates: &Certificates, record: &'a Record, ca: Ca) -> Vec<&'a Fingerprint> {
-        match record.rotation.as_ref().filter(|rotation| rotation.ca == ca) {
-            Some(rotation) => rotation.bundle(),
-            None => record.authority_of(self.signs_for(certificates, record, ca)).into_iter().collect(),
-        }
-    }
-
-    /// The authorities that leaves of a port have beside them, and of which the record knows nothing.
-    pub fn strays(&self, certificates: &Certificates, record: &Record, ca: Ca) -> BTreeSet<Fingerprint> {
-        let known = self.bundle(certificates, record, ca);
-        if known.is_empty() {
-            return BTreeSet::new();
-        }
-        let shown = certificates.of_port(ca).flat_map(|(_, leaf)| &leaf.trusted);
-        shown.filter(|one| !known.contains(one)).cloned().collect()
-    }
-
-    /// The authorities of which the record knows nothing and that have signed those of the leaves of a port that are left.
-    pub fn stray_signers(
-        &self,
-        certificates: &Certificates,
-        record: &Record,
-        ca: Ca,
-        is_left: impl Fn(Leaf) -> bool,
-    ) -> BTreeSet<Fingerprint> {
-        let known = self.bundle(certificates, record, ca);
-        let left = certificates.of_port(ca).filter(|(leaf, _)| is_left(*leaf));
-        let signers = left.filter_map(|(_, leaf)| leaf.signed_by.as_ref());
-        signers.filter(|one| !known.is_empty() && !known.contains(one)).cloned().collect()
-    }
-
-    fn shares_authority(&self, certificates: &Certificates, record: &Record) -> bool {
-        if record.peer_authority.is_some() {
-            return false;
-        }
-        let found = |ca: Ca| {
-            let content = certificates.authorities.get(&ca).and_then(|secret| secret.content.as_ref().ok());
-            content.map(|found| &found.fingerprint)
-        };
-        let of_clients = record.authority.as_ref().or_else(|| found(Ca::Clients));
-        let is_of =
-            |signed: Option<&Fingerprint>, other: Option<&Fingerprint>| signed.is_some() && signed == other;
-        match certificates.leaves.get(&Leaf::Peer).and_then(|leaf| leaf.content.as_ref().ok()) {
-            Some(leaf) if is_of(leaf.signed_by.as_ref(), found(Ca::Peers)) => false,
-            Some(leaf) if is_of(leaf.signed_by.as_ref(), of_clients) => true,
-            // Somebody put another leaf there. Members trust what is beside it.
-            Some(leaf) => of_clients.is_some_and(|own| leaf.trusted.contains(own)),
-            // Nothing that runs or is to run trusts one of both yet: peers begin with their own.
-            None if certificates.leaves.is_empty() && self.pods.is_empty() => false,
-            // What members trust is not to be seen. Beside an authority of peers nothing is signed for them.
-            None => !certificates.authorities.contains_key(&Ca::Peers),
-        }
-    }
-
     /// Whether an authority that is not recorded signed every leaf of its own, and Pods have leaves that show which one they trust.
-    fn signed_what_exists(
-        &self,
-        certificates: &Certificates,
-        record: &Record,
-        ca: Ca,
-        authority: &Authority,
-    ) -> bool {
-        let readable = || {
-            let is_of = |leaf: &Leaf| self.signs_for(certificates, record, leaf.ca()) == ca;
-            let leaves = certificates.leaves.iter().filter(move |(leaf, _)| is_of(leaf));
-            leaves.filter_map(|(_, leaf)| leaf.content.as_ref().ok())
-        };
+    fn signed_what_exists(&self, certificates: &Certificates, ca: Ca, authority: &Authority) -> bool {
+        let readable = || certificates.of_port(ca).map(|(_, leaf)| leaf);
         let is_shown = readable().next().is_some() || self.pods.is_empty();
-        // In the middle of a rotation some leaves are of the one before it, and members trust both.
-        let previous = certificates.authorities.get(&ca).and_then(|secret| secret.previous.as_ref());
-        // Of copies some may be of yet an earlier one. Every bundle has that, and this one.
+        // In the middle of a rotation some leaves are of the one before it. Every bundle has both.
         let trust_all = |one: &Fingerprint| readable().all(|leaf| leaf.trusted.contains(one));
-        let is_copied = authority.keyless && trust_all(&authority.fingerprint);
         let is_known = |leaf: &LeafCertificate| {
-            let mut known = [Some(authority), previous].into_iter().flatten();
-            known.any(|known| leaf.signed_by.as_ref() == Some(&known.fingerprint))
-                || is_copied && leaf.signed_by.as_ref().is_some_and(trust_all)
+            let signer = leaf.signed_by.as_ref();
+            signer == Some(&authority.fingerprint)
+                || trust_all(&authority.fingerprint) && signer.is_some_and(trust_all)
         };
         is_shown && readable().all(is_known)
     }
@@ -309,12 +217,8 @@ impl Snapshot {
     fn read_other_authorities(&self, record: &Record, member: &MemberName) -> bool {
         let Some(rotation) = &record.rotation else { return false };
         let shown = self.etcd.handshakes.get(&(member.clone(), rotation.ca));
-        let certificates = self.certificates.as_ref();
         shown.is_some_and(|shown| match rotation.stage {
-            RotationStage::Trust | RotationStage::Sign => {
-                let earlier = certificates.into_iter().flat_map(|own| own.earlier(rotation));
-                !earlier.chain([&rotation.to]).all(|one| shown.trusts.contains(one))
-            }
+            RotationStage::Trust | RotationStage::Sign => !shown.trusts.contains(&rotation.to),
             RotationStage::Drop => !shown.trusts_only(&rotation.bundle()),
         })
     }
@@ -340,10 +244,7 @@ impl Snapshot {
     pub fn handshakes_wanted(&self, now: Instant) -> Option<Ca> {
         let rotation = self.record.rotation.as_ref()?;
         let is_over = self.clients_have_until(rotation).is_none_or(|until| until <= now);
-        // Nothing of it was copied yet: it may still make way for another one.
-        let may_turn_back = rotation.stage == RotationStage::Sign
-            && self.certificates.as_ref().is_some_and(|own| own.keyless().is_some());
-        (is_over || may_turn_back).then_some(rotation.ca)
+        is_over.then_some(rotation.ca)
     }
 }
 
@@ -369,15 +270,26 @@ impl Certificates {
         self.given.as_ref().is_some_and(|given| given.is(&authority.fingerprint))
     }
 
-    /// The leaf that this authority, which is without its key, has signed somewhere else, if it can be copied now. What the other ones are of does not
-    /// matter.
+    /// The leaf that this authority, which is without its key, has signed somewhere else, if it can be copied now: that which is there, or else that which
+    /// came with the authority. What the other ones are of does not matter.
     pub fn given_leaf(&self, leaf: Leaf, authority: &Authority, now: Instant) -> Option<&LeafCertificate> {
+        self.original(leaf, authority, now).or_else(|| self.staged(leaf, authority, now))
+    }
+
+    fn original(&self, leaf: Leaf, authority: &Authority, now: Instant) -> Option<&LeafCertificate> {
         let given = self.given.as_ref().filter(|_| authority.keyless)?.leaf(leaf, now).ok()?;
         (given.signed_by.as_ref() == Some(&authority.fingerprint)).then_some(given)
     }
 
+    fn staged(&self, leaf: Leaf, authority: &Authority, now: Instant) -> Option<&LeafCertificate> {
+        let secret = self.authorities.get(&leaf.ca()).filter(|_| authority.keyless)?;
+        let staged = secret.staged.get(&leaf)?;
+        let is_valid = !staged.validity.has_ended(now) && !staged.validity.is_in_future(now);
+        (is_valid && staged.signed_by.as_ref() == Some(&authority.fingerprint)).then_some(staged)
+    }
+
     /// Whether this leaf exists and is to be replaced by another one of this authority: that which the authority is to sign, or which somebody
-    /// else had it sign.
+    /// else had it sign. What came with the authority never replaces one that can be used.
     pub fn is_due(&self, leaf: Leaf, authority: &Authority, now: Instant) -> bool {
         let Some(present) = self.leaves.get(&leaf) else { return false };
         if !authority.keyless {
@@ -386,8 +298,11 @@ impl Certificates {
         let is_present = |given: &LeafCertificate| {
             present.content.as_ref().is_ok_and(|own| own.fingerprint == given.fingerprint)
         };
-        let given = self.given_leaf(leaf, authority, now);
-        given.is_some_and(|given| !is_present(given) || present.why_unusable(authority, now).is_some())
+        let is_unusable = || present.why_unusable(authority, now).is_some();
+        match self.original(leaf, authority, now) {
+            Some(original) => !is_present(original) || is_unusable(),
+            None => self.staged(leaf, authority, now).is_some() && is_unusable(),
+        }
     }
 
     /// Whether this authority can have a leaf now: it signs it, or the leaf came with it.
@@ -405,13 +320,37 @@ impl Certificates {
         Some(own).filter(|own| own.keyless)
     }
 
-    /// Whether one of the Secrets has the certificate of this authority. Nobody can begin to trust another one.
-    fn knows(&self, one: &Fingerprint) -> bool {
-        let is_placed = |secret: &AuthoritySecret| {
-            let previous = secret.previous.as_ref().map(|previous| &previous.fingerprint);
-            secret.with(one).is_some() || previous == Some(one)
-        };
-        self.authorities.values().any(is_placed) || self.is_beside_a_leaf(one)
+    /// What the bundle of every leaf of a port has, the signer first, and nothing beside it: the record says so. One whose certificate is nowhere any
+    /// more cannot be put anywhere; without the signer there is no bundle.
+    pub fn to_trust<'a>(&self, record: &'a Record, ca: Ca) -> Vec<&'a Fingerprint> {
+        let is_known =
+            |one: &Fingerprint| record.certificates.contains_key(one) || self.is_beside_a_leaf(one);
+        let bundle = record.bundle(ca);
+        if bundle.first().is_some_and(|signer| is_known(signer)) {
+            bundle.into_iter().filter(|one| is_known(one)).collect()
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// The authorities that leaves of a port have beside them, and of which the record knows nothing.
+    pub fn strays(&self, record: &Record, ca: Ca) -> BTreeSet<Fingerprint> {
+        let known = record.bundle(ca);
+        let shown = self.of_port(ca).flat_map(|(_, leaf)| &leaf.trusted);
+        shown.filter(|one| !known.is_empty() && !known.contains(one)).cloned().collect()
+    }
+
+    /// The authorities of which the record knows nothing and that have signed those of the leaves of a port that are left.
+    pub fn stray_signers(
+        &self,
+        record: &Record,
+        ca: Ca,
+        is_left: impl Fn(Leaf) -> bool,
+    ) -> BTreeSet<Fingerprint> {
+        let known = record.bundle(ca);
+        let left = self.of_port(ca).filter(|(leaf, _)| is_left(*leaf));
+        let signers = left.filter_map(|(_, leaf)| leaf.signed_by.as_ref());
+        signers.filter(|one| !known.is_empty() && !known.contains(one)).cloned().collect()
     }
 
     /// The leaves of a port that can be read.
@@ -423,11 +362,6 @@ impl Certificates {
     fn is_beside_a_leaf(&self, one: &Fingerprint) -> bool {
         let mut leaves = self.leaves.values().filter_map(|leaf| leaf.content.as_ref().ok());
         leaves.any(|leaf| leaf.trusted.contains(one))
-    }
-
-    /// The authorities before that which is replaced, as far as one of the Secrets has their certificate: nobody can begin to trust another one.
-    pub fn earlier<'a>(&'a self, rotation: &'a Rotation) -> impl Iterator<Item = &'a Fingerprint> {
-        rotation.earlier.iter().filter(|one| self.knows(one))
     }
 
     /// When the first copy of what this authority has signed somewhere else is late to be renewed: from then on it may end before another one is there.
@@ -541,7 +475,7 @@ impl LeafSecret {
         self.why_unusable(authority, now).is_some() || self.content.as_ref().is_ok_and(is_due)
     }
 
-    /// The same during a rotation: also one of an authority before that which is replaced is usable, as everybody trusts it until the rotation ends.
+    /// The same during a rotation: as long as the new authority signs beside it, one of the earlier authority is usable, too.
     pub fn why_unusable_in(
         &self,
         record: &Record,
@@ -551,10 +485,11 @@ impl LeafSecret {
     ) -> Option<String> {
         let signer = self.content.as_ref().ok().and_then(|own| own.signed_by.as_ref());
         let rotation = record.rotation.as_ref().filter(|rotation| rotation.ca == leaf.ca());
-        let earlier = rotation.and_then(|rotation| rotation.earlier.iter().find(|one| signer == Some(one)));
-        match earlier {
-            Some(earlier) => {
-                self.why_unusable(&Authority { fingerprint: earlier.clone(), ..authority.clone() }, now)
+        let is_earlier =
+            |rotation: &&Rotation| rotation.stage == RotationStage::Sign && signer == Some(&rotation.from);
+        match rotation.filter(is_earlier) {
+            Some(rotation) => {
+                self.why_unusable(&Authority { fingerprint: rotation.from.clone(), ..authority.clone() }, now)
             }
             None => self.why_unusable(authority, now),
         }

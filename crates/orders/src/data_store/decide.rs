@@ -2,11 +2,10 @@
 
 use quorate_api::EtcdCluster;
 use quorate_api::cluster::TlsProvider;
-use quorate_api::status::CertificatesStatus;
 use quorate_manifests::data_store::{self as objects, report};
 use quorate_manifests::user::{NoSigner, Presence, Signer};
 use quorate_manifests::{Act as Writing, DataStoreHealth, observe};
-use quorate_model::{Ca, ClockDifference, Instant};
+use quorate_model::{ClockDifference, Instant};
 use serde_json::Value;
 
 use super::Contest;
@@ -255,13 +254,6 @@ fn hindrance(seen: &Seen<'_>) -> Option<DataStoreHealth> {
         return Some(report::compaction_off());
     }
     let status = cluster.status.as_ref();
-    let certificates = status.and_then(|status| status.certificates.as_ref());
-    if certificates.is_some_and(trusts_clients_as_peers) {
-        return Some(report::peers_trust_clients());
-    }
-    if certificates.is_some_and(|own| own.authority.is_some() && own.peer_authority.is_none()) {
-        return Some(report::one_authority(&observe::cluster_ref(cluster)));
-    }
     if matches!(cluster.spec.tls.provider, TlsProvider::CertManager | TlsProvider::Secrets)
         && !matches!(seen.signer, Err(NoSigner::Elsewhere))
     {
@@ -278,15 +270,6 @@ fn hindrance(seen: &Seen<'_>) -> Option<DataStoreHealth> {
         (true, true, true) => return None,
     };
     Some(report::not_serving(why))
-}
-
-/// Whether a rotation that gives peers an authority of their own is under way: until it has ended, members trust that of clients at the port of peers.
-fn trusts_clients_as_peers(own: &CertificatesStatus) -> bool {
-    let of_peers = own.rotation.as_ref().filter(|rotation| rotation.authority == Ca::Peers.as_str());
-    own.authority
-        .as_ref()
-        .zip(of_peers)
-        .is_some_and(|(clients, rotation)| rotation.from == *clients || rotation.earlier.contains(clients))
 }
 
 /// O2, or why there is no credential. By a clock that differs nothing is signed, and since when tenants can follow a rotation is not recorded; what is

@@ -2,7 +2,7 @@
 //! leaves are signed by the recorded one only: members trust what they read when they started. The authorities are data, kept as long
 //! as volumes are (R10).
 
-use quorate_model::effect::Unsafe;
+use quorate_model::effect::{AuthorityPlace, Unsafe};
 use quorate_model::snapshot::{AuthorityLoss, AuthoritySecret, Certificates, Signing};
 use quorate_model::target::Retention;
 use quorate_model::{Ca, Fingerprint, Leaf, Uid};
@@ -10,16 +10,17 @@ use quorate_model::{Ca, Fingerprint, Leaf, Uid};
 use super::{Judged, Scene, forbid};
 
 /// Only where nothing was signed, and nothing may trust another one; or again the one that is recorded.
-pub(super) fn may_create_authority(scene: &Scene<'_>, ca: Ca, given: Option<&Fingerprint>) -> Judged {
+pub(super) fn may_create_authority(
+    scene: &Scene<'_>,
+    (ca, place): (Ca, AuthorityPlace),
+    given: Option<&Fingerprint>,
+) -> Judged {
     super::clocks_agree(scene.seen)?;
     let seen = scene.seen.certificates.as_ref().ok_or(Unsafe::AnotherAuthority)?;
     is_of_source(scene, seen, ca, given)?;
     super::may_replace_authority(scene.seen, scene.record, given, scene.now)?;
-    if super::rotation::needs_secret(scene, seen, ca) {
-        return Ok(());
-    }
-    if scene.seen.signs_for(seen, scene.record, ca) != ca {
-        forbid(Unsafe::AnotherAuthority)?;
+    if place == AuthorityPlace::Next {
+        return super::rotation::needs_secret(scene, seen, ca);
     }
     match scene.seen.signing(seen, scene.record, ca) {
         Signing::ToCreate => Ok(()),
@@ -90,12 +91,10 @@ fn signs<'a>(scene: &Scene<'a>, leaf: Leaf, by: &Fingerprint) -> Result<&'a Cert
     // A first leaf beside an authority of peers that is not there yet, or not recorded, would say that the other one signs for them.
     let is_undecided = Ca::ALL.into_iter().any(|ca| match signing(ca) {
         Signing::ToCreate => true,
-        Signing::With(..) => {
-            scene.record.authority_of(scene.seen.signs_for(seen, scene.record, ca)).is_none()
-        }
+        Signing::With(..) => scene.record.authority_of(ca).is_none(),
         Signing::Lost(_) => false,
     });
-    let ca = scene.seen.signs_for(seen, scene.record, leaf.ca());
+    let ca = leaf.ca();
     let authority = match signing(ca) {
         Signing::With(_, authority) if authority.fingerprint == *by => authority,
         Signing::With(..) | Signing::ToCreate | Signing::Lost(_) => return Err(Unsafe::AnotherAuthority),

@@ -11,20 +11,6 @@ use quorate_model::{Ca, Fingerprint, Instant, Leaf, MemberName, Record, Snapshot
 use super::{Judged, Scene, certificates, forbid};
 use crate::rotate;
 
-/// How many authorities are trusted at most beside the two of a rotation. Where others come faster than they are copied, a person has to look.
-const MOST_EARLIER: usize = 4;
-
-/// Whether the new authority was lost when it signed, and another order is given: a rotation from it to a third one takes the place of the
-/// present one, which never ends by itself.
-pub(crate) fn is_ordered_anew(seen: &Snapshot, record: &Record) -> bool {
-    let rotation = record.rotation.as_ref().filter(|rotation| rotation.stage == RotationStage::Sign);
-    rotation.is_some_and(|rotation| {
-        let secret = seen.certificates.as_ref().and_then(|own| own.authorities.get(&rotation.ca));
-        let is_lost = secret.is_none_or(|secret| secret.with(&rotation.to).is_none());
-        is_lost && seen.unspent_rotation(record).is_some_and(|order| order.ca == rotation.ca)
-    })
-}
-
 /// C1, C4: whether another authority may take the place of the present one at once: a person ordered it, and no process runs that trusts the present one.
 pub fn may_swap(seen: &Snapshot, record: &Record, ca: Ca) -> Judged {
     super::clocks_agree(seen)?;
@@ -43,15 +29,18 @@ pub fn may_begin_rotation(seen: &Snapshot, record: &Record) -> Judged {
         let may_be_missing = |leaf: Leaf| comes_from_elsewhere(certificates, record, leaf);
         missing.all(may_be_missing) && certificates.leaves.values().all(|leaf| leaf.content.is_ok())
     });
-    let is_free = record.rotation.is_none() || is_ordered_anew(seen, record);
-    if complete && record.is_bootstrapped() && is_free { Ok(()) } else { forbid(Unsafe::AnotherAuthority) }
+    if complete && record.is_bootstrapped() && record.rotation.is_none() {
+        Ok(())
+    } else {
+        forbid(Unsafe::AnotherAuthority)
+    }
 }
 
 /// C4: whether the new authority may sign: every member is seen to trust it, and so is whatever starts from now on.
 pub fn may_sign_with_new(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
     super::clocks_agree(seen)?;
     let (rotation, certificates) = in_stage(seen, record, RotationStage::Trust)?;
-    let trust = seen.to_trust(certificates, record, rotation.ca);
+    let trust = certificates.to_trust(record, rotation.ca);
     let trusts_all = |leaf: &LeafCertificate| trust.iter().all(|one| leaf.trusted.contains(one));
     if !all_that_exist(certificates, record, rotation, trusts_all) {
         forbid(Unsafe::BundleNotWritten)?;
@@ -60,13 +49,11 @@ pub fn may_sign_with_new(seen: &Snapshot, record: &Record, now: Instant) -> Judg
     let to = certificates.authorities.get(&rotation.ca).and_then(|own| own.with(&rotation.to));
     let to = to.ok_or(Unsafe::AnotherAuthority)?;
     // Without its key it has no leaves but those that came with it.
-    if to.keyless && certificates.given_as(&to.fingerprint, record, now).is_none() {
+    if to.keyless && !has_all_leaves(certificates, record, to, now) {
         forbid(Unsafe::OtherSource)?;
     }
-    let to_read = || certificates.earlier(rotation).chain([&rotation.to]);
     each_member(seen, record, |member| {
-        let trusts = shaken(seen, member, rotation.ca)
-            .is_some_and(|seen| to_read().all(|one| seen.trusts.contains(one)));
+        let trusts = shaken(seen, member, rotation.ca).is_some_and(|seen| seen.trusts.contains(&rotation.to));
         if has_trust(seen, record, member) && trusts {
             Ok(())
         } else {
@@ -90,56 +77,6 @@ pub fn may_drop_earlier(seen: &Snapshot, record: &Record) -> Judged {
     })
 }
 
-/// Whether the new authority may be forgotten in place of the earlier one: nobody presents what it signed.
-pub fn may_turn_back(seen: &Snapshot, record: &Record) -> Judged {
-    super::clocks_agree(seen)?;
-    let rotation = record.rotation.as_ref().filter(|rotation| rotation.stage != RotationStage::Drop);
-    let (rotation, certificates) =
-        rotation.zip(seen.certificates.as_ref()).ok_or(Unsafe::AnotherAuthority)?;
-    // Before C4 nothing can have been signed by it. Where a Secret is gone, nothing of it was in there.
-    if rotation.stage == RotationStage::Trust {
-        let is_of_new = |leaf| signer(certificates, leaf) == Some(&rotation.to);
-        // Where there are earlier ones nothing is forgotten by it.
-        let signed = rotation.earlier.is_empty() && of_port(record, rotation).any(is_of_new);
-        return if signed { forbid(Unsafe::BundleNotWritten) } else { Ok(()) };
-    }
-    // The key of the one before, or its word that there is none, is gone from the Secret: only a rotation from it ends well.
-    if !rotation.earlier.is_empty() || !nothing_copied(certificates, record, rotation) {
-        forbid(Unsafe::BundleNotWritten)?;
-    }
-    each_member(seen, record, |member| {
-        let serves = shaken(seen, member, rotation.ca).and_then(|seen| seen.serves.as_ref());
-        if serves == Some(&rotation.from) { Ok(()) } else { forbid(Unsafe::EarlierPresented(member.clone())) }
-    })
-}
-
-/// C1 in the middle of a rotation: whether yet another authority may take the place of the new one, as that is without its key, some of what it has
-/// signed was copied, and the rest cannot be had any more. Nothing is forgotten by that.
-pub fn may_pass_on(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
-    super::clocks_agree(seen)?;
-    let (rotation, certificates) = in_stage(seen, record, RotationStage::Sign)?;
-    let to =
-        certificates.keyless().filter(|own| own.fingerprint == rotation.to && rotation.ca == Ca::Clients);
-    let to = to.ok_or(Unsafe::AnotherAuthority)?;
-    let is_lacking = |leaf: Leaf| {
-        signer(certificates, leaf) != Some(&rotation.to) && !certificates.can_have(leaf, to, now)
-    };
-    let may_turn_back = rotation.earlier.is_empty() && nothing_copied(certificates, record, rotation);
-    // Where there is no room for one more, one that is trusted already, or one of the operator's own, which signs at once, still ends it.
-    let ends_it = match &certificates.given {
-        None => true,
-        Some(given) => given.usable(record, now).is_ok_and(|next| {
-            rotation.from == next.fingerprint || rotation.earlier.contains(&next.fingerprint)
-        }),
-    };
-    let has_room = certificates.earlier(rotation).count() < MOST_EARLIER;
-    if of_port(record, rotation).any(is_lacking) && !may_turn_back && (has_room || ends_it) {
-        Ok(())
-    } else {
-        forbid(Unsafe::AnotherAuthority)
-    }
-}
-
 /// C7: whether every member trusts the recorded authority and nothing else.
 pub fn is_dropped(seen: &Snapshot, record: &Record) -> Judged {
     let (rotation, certificates) = in_stage(seen, record, RotationStage::Drop)?;
@@ -158,15 +95,18 @@ pub fn is_dropped(seen: &Snapshot, record: &Record) -> Judged {
     })
 }
 
-/// C1: a rotation is due or ordered, and the Secret of its authority does not exist: that of peers which had none, or one that was lost.
-pub(super) fn needs_secret(scene: &Scene<'_>, seen: &Certificates, ca: Ca) -> bool {
+/// C1: a rotation is due or ordered, and the Secret of its authority is lost.
+pub(super) fn needs_secret(scene: &Scene<'_>, seen: &Certificates, ca: Ca) -> Judged {
     let is_absent = !seen.authorities.contains_key(&ca);
-    // Nobody trusts it before it is recorded, and what signed the leaf of peers says until then which one is theirs.
-    let has_signer = scene.record.authority_of(scene.seen.signs_for(seen, scene.record, ca)).is_some();
+    let has_signer = scene.record.authority_of(ca).is_some();
     let wanted = rotate::wanted(scene.seen, scene.record, scene.now);
     let is_wanted = wanted.is_ok_and(|wanted| wanted.is_some_and(|wanted| wanted.ca == ca));
     let may_begin = has_signer && is_wanted && may_begin_rotation(scene.seen, scene.record).is_ok();
-    is_absent && (may_begin || may_swap(scene.seen, scene.record, ca).is_ok())
+    if is_absent && (may_begin || may_swap(scene.seen, scene.record, ca).is_ok()) {
+        Ok(())
+    } else {
+        forbid(Unsafe::AnotherAuthority)
+    }
 }
 
 /// C1: beside the authority that it takes the place of, and before anything is recorded.
@@ -178,40 +118,31 @@ pub(super) fn may_make_next(
 ) -> Judged {
     super::clocks_agree(scene.seen)?;
     let present = certificates::as_observed(scene, ca, secret, version)?;
-    // In the place of the signer only that itself, or where none signs and one is left over whose key is somewhere else.
-    let is_left_over = || present.content.as_ref().is_ok_and(|present| present.keyless);
-    let is_signer = match scene.record.authority_of(ca) {
-        Some(signer) => given == Some(signer),
-        None => is_left_over(),
-    };
-    if is_signer != (place == AuthorityPlace::Signer) {
+    // In the place of the signer only where none signs, and one is left over whose key is somewhere else.
+    let is_left_over = present.content.as_ref().is_ok_and(|present| present.keyless);
+    let is_first = scene.record.authority_of(ca).is_none() && is_left_over;
+    if is_first != (place == AuthorityPlace::Signer) {
         forbid(Unsafe::AnotherAuthority)?;
     }
     let seen = scene.seen.certificates.as_ref().ok_or(Unsafe::AnotherAuthority)?;
     certificates::is_of_source(scene, seen, ca, given)?;
-    let is_free = scene.record.rotation.is_none()
-        || is_ordered_anew(scene.seen, scene.record)
-        || may_swap(scene.seen, scene.record, ca).is_ok();
-    if is_free {
-        return super::may_replace_authority(scene.seen, scene.record, given, scene.now);
+    if scene.record.rotation.is_some() && may_swap(scene.seen, scene.record, ca).is_err() {
+        forbid(Unsafe::AnotherAuthority)?;
     }
-    may_pass_on(scene.seen, scene.record, scene.now)
+    super::may_replace_authority(scene.seen, scene.record, given, scene.now)
 }
 
-/// C4, C7: only the recorded authority signs, and the earlier one is kept as long as the rotation lasts.
+/// C4: only the recorded authority signs.
 pub(super) fn may_arrange(
     scene: &Scene<'_>,
     ca: Ca,
     (secret, version): (&Uid, &str),
     signer: &Fingerprint,
-    previous: Option<&Fingerprint>,
 ) -> Judged {
     let seen = certificates::as_observed(scene, ca, secret, version)?;
     let rotation = scene.record.rotation.as_ref().filter(|rotation| rotation.ca == ca);
-    let is_earlier = |one: &Fingerprint| rotation.is_some_and(|rotation| rotation.from == *one);
     let keeps_next = rotation.is_none_or(|rotation| rotation.stage != RotationStage::Trust);
-    let is_recorded = scene.record.authority_of(ca) == Some(signer) && seen.with(signer).is_some();
-    if is_recorded && keeps_next && previous.is_none_or(is_earlier) {
+    if scene.record.authority_of(ca) == Some(signer) && seen.with(signer).is_some() && keeps_next {
         Ok(())
     } else {
         forbid(Unsafe::AnotherAuthority)
@@ -231,7 +162,7 @@ pub(super) fn may_write_trust(
     if !is_that || generation != scene.record.trust {
         forbid(Unsafe::AnotherAuthority)?;
     }
-    let bundle = scene.seen.to_trust(certificates, scene.record, leaf.ca());
+    let bundle = certificates.to_trust(scene.record, leaf.ca());
     let is_so = !bundle.is_empty() && trust.iter().eq(bundle);
     if is_so { Ok(()) } else { forbid(Unsafe::OtherBundle) }
 }
@@ -271,21 +202,6 @@ fn all_that_exist(
         .all(|leaf| is_right(seen, record, rotation, leaf, &is_so))
 }
 
-/// The leaves of the port whose authority is replaced.
-fn of_port<'a>(record: &'a Record, rotation: &'a Rotation) -> impl Iterator<Item = Leaf> {
-    record.leaves().filter(|leaf| leaf.ca() == rotation.ca)
-}
-
-/// What has signed a leaf that exists and can be read.
-fn signer(seen: &Certificates, leaf: Leaf) -> Option<&Fingerprint> {
-    seen.leaves.get(&leaf)?.content.as_ref().ok()?.signed_by.as_ref()
-}
-
-/// Whether every leaf of the port exists, and is of the earlier authority.
-fn nothing_copied(seen: &Certificates, record: &Record, rotation: &Rotation) -> bool {
-    of_port(record, rotation).all(|leaf| signer(seen, leaf) == Some(&rotation.from))
-}
-
 fn is_right(
     seen: &Certificates,
     record: &Record,
@@ -296,6 +212,17 @@ fn is_right(
     let content = seen.leaves.get(&leaf).and_then(|secret| secret.content.as_ref().ok());
     content
         .is_some_and(|content| content.trust >= record.trust && (leaf.ca() != rotation.ca || is_so(content)))
+}
+
+/// Whether this authority of clients, which is without its key, has every leaf of its port: as they came with it, or as they are renewed since.
+pub(crate) fn has_all_leaves(
+    seen: &Certificates,
+    record: &Record,
+    authority: &Authority,
+    now: Instant,
+) -> bool {
+    let mut leaves = record.leaves().filter(|leaf| leaf.ca() == Ca::Clients);
+    leaves.all(|leaf| seen.can_have(leaf, authority, now))
 }
 
 /// Whether nothing here can make this leaf, as the recorded authority has its key somewhere else. The next authority makes it, or brings it.

@@ -45,12 +45,13 @@ pub fn authority(seen: &Snapshot, fingerprint: &str, now: Instant) -> AuthorityS
         owned: false,
         content: Ok(Authority {
             fingerprint: Fingerprint::new(fingerprint),
+            certificate: certificate(fingerprint),
             validity,
             minted: true,
             keyless: false,
         }),
         next: None,
-        previous: None,
+        staged: BTreeMap::new(),
     }
 }
 
@@ -77,10 +78,23 @@ fn copy(certificates: &Certificates, given: &Fingerprint, now: Instant) -> Autho
     let found = found.filter(|found| found.fingerprint == *given);
     found.unwrap_or_else(|| Authority {
         fingerprint: given.clone(),
+        certificate: certificate(given.as_str()),
         validity: life(now),
         minted: false,
         keyless: false,
     })
+}
+
+/// The certificate of an authority.
+pub fn certificate(fingerprint: &str) -> String {
+    format!("certificate of {fingerprint}")
+}
+
+/// What is copied with a given authority that has its key somewhere else.
+fn staged(certificates: &Certificates, of: &Authority) -> BTreeMap<Leaf, LeafCertificate> {
+    let leaves = certificates.given.iter().flat_map(|given| &given.leaves).filter(|_| of.keyless);
+    let leaves = leaves.filter_map(|(leaf, found)| Some((*leaf, found.as_ref().ok()?.clone())));
+    leaves.filter(|(_, found)| found.signed_by.as_ref() == Some(&of.fingerprint)).collect()
 }
 
 /// What was issued somewhere else, where the authority has its key there.
@@ -120,11 +134,17 @@ pub fn write(seen: &mut Snapshot, now: Instant, write: &KubeEffect) -> bool {
     let (uid, trust) = (seen.uid.clone(), seen.record.trust);
     let Some(certificates) = seen.certificates.as_mut() else { return false };
     match write {
-        KubeEffect::CreateAuthority { ca, given } => {
+        KubeEffect::CreateAuthority { ca, place, given } => {
             let [clients, peers] = made;
             let mut made = if *ca == Ca::Clients { clients } else { peers };
             if let Some(given) = given {
-                made.content = Ok(copy(certificates, given, now));
+                let copied = copy(certificates, given, now);
+                made.staged = staged(certificates, &copied);
+                made.content = Ok(copied);
+            }
+            if *place == AuthorityPlace::Next {
+                made.next = made.content.ok();
+                made.content = Err("tls.crt has no certificate".to_owned());
             }
             assert!(certificates.authorities.insert(*ca, made).is_none(), "two authorities of {ca}");
         }
@@ -138,25 +158,26 @@ pub fn write(seen: &mut Snapshot, now: Instant, write: &KubeEffect) -> bool {
         }
         KubeEffect::MakeNextAuthority { ca, place, given, secret, .. } => {
             let copied = given.as_ref().map(|given| copy(certificates, given, now));
+            let leaves = copied.as_ref().map(|copied| staged(certificates, copied));
             let seen = certificates.authorities.get_mut(ca).expect("the Secret exists");
             assert_eq!(seen.uid, *secret);
             let fingerprint = Fingerprint::new(next(*ca, trust));
-            let made = Authority { fingerprint, validity: life(now), minted: true, keyless: false };
+            let certificate = certificate(fingerprint.as_str());
+            let made =
+                Authority { fingerprint, certificate, validity: life(now), minted: true, keyless: false };
             let made = copied.unwrap_or(made);
+            seen.staged = leaves.unwrap_or_else(|| std::mem::take(&mut seen.staged));
             match place {
                 AuthorityPlace::Signer => seen.content = Ok(made),
                 AuthorityPlace::Next => seen.next = Some(made),
             }
         }
-        KubeEffect::ArrangeAuthority { ca, secret, signer, previous, .. } => {
+        KubeEffect::ArrangeAuthority { ca, secret, signer, .. } => {
             let seen = certificates.authorities.get_mut(ca).expect("the Secret exists");
             assert_eq!(seen.uid, *secret);
-            let found = |one: &Fingerprint| seen.with(one).cloned().expect("it is in the Secret");
-            let earlier =
-                |one: &Fingerprint| seen.previous.clone().filter(|previous| previous.fingerprint == *one);
-            let previous = previous.as_ref().map(|one| earlier(one).unwrap_or_else(|| found(one)));
-            let signer = found(signer);
-            (seen.content, seen.next, seen.previous) = (Ok(signer), None, previous);
+            let signer = seen.with(signer).cloned().expect("it is in the Secret");
+            seen.staged.retain(|_, _| signer.keyless);
+            (seen.content, seen.next) = (Ok(signer), None);
         }
         KubeEffect::WriteTrust { leaf: kind, secret, trust, generation, .. } => {
             let seen = certificates.leaves.get_mut(kind).expect("the Secret exists");

@@ -48,6 +48,8 @@ impl World {
             cluster_id,
             authority,
             peer_authority,
+            // Beside the authorities, whose names say more.
+            certificates: _,
             given,
             rotation,
             spent_rotation,
@@ -108,9 +110,8 @@ impl World {
         );
         lines.extend(authority.iter().map(|authority| format!("authority {authority}")));
         lines.extend(rotation.iter().map(|rotation| {
-            let Rotation { ca, from, to, earlier, stage, given: _, since: _ } = rotation;
-            let earlier: String = earlier.iter().map(|one| format!(", beside {one}")).collect();
-            format!("the authority of {ca} {from}{earlier} is being replaced by {to}: {stage}")
+            let Rotation { ca, from, to, stage, given: _, since: _ } = rotation;
+            format!("the authority of {ca} {from} is being replaced by {to}: {stage}")
         }));
         lines.extend(spent_rotation.iter().map(|order| format!("the order to rotate {order} is spent")));
         lines.extend(auth.iter().map(|stage| format!("auth: {}", stage.as_str())));

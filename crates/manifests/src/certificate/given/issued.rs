@@ -2,6 +2,8 @@
 //! key here. etcd mounts copies of them, and a copy is made only of what the authority signed that all members trust: whoever makes the originals
 //! need not wait for anybody.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::Secret;
 use quorate_api::cluster::{TlsProvider, TlsSpec};
 use quorate_model::snapshot::{GivenAuthority, LeafCertificate};
@@ -10,7 +12,7 @@ use quorate_model::{ClusterRef, Fingerprint, Leaf};
 use super::super::read::{Parsed, certificates, is_misnamed, pem_of};
 use super::super::rotation::KEYLESS;
 use super::super::{CA, CERT, KEY, KeyPair, entry, names, private_key};
-use super::{find, judged};
+use super::{find, judged, staged};
 use crate::cert_manager;
 use crate::certificate::verify::{Presented, Verifier};
 use crate::kind::Kind;
@@ -76,19 +78,32 @@ pub(super) fn copy(
     (signer.fingerprint == *given).then_some(pair)
 }
 
-/// A leaf with its chain, and its key, if this authority has signed it.
+/// A leaf with its chain, and its key, if it is as it should be.
 pub(crate) fn copy_leaf(
     secrets: &[&Secret],
     at: &ClusterRef,
     tls: &TlsSpec,
-    (leaf, by): (Leaf, &Fingerprint),
+    leaf: Leaf,
     verifier: Verifier,
-) -> Option<KeyPair> {
-    let (_, signer) = issued(secrets, at, tls, leaf, verifier).ok()?;
+) -> Option<(LeafCertificate, KeyPair)> {
+    let (found, _) = issued(secrets, at, tls, leaf, verifier).ok()?;
     let secret = find(secrets, at, &secret_name(leaf, at, tls)?).ok()?;
-    let chain = certificates(secret, CERT).ok().filter(|_| signer.fingerprint == *by)?;
-    let cert = chain.iter().map(|one| pem_of(&one.der)).collect();
-    Some(KeyPair { cert, key: String::from_utf8_lossy(entry(secret, KEY)?).into_owned() })
+    let cert = certificates(secret, CERT).ok()?.iter().map(|one| pem_of(&one.der)).collect();
+    Some((found, KeyPair { cert, key: String::from_utf8_lossy(entry(secret, KEY)?).into_owned() }))
+}
+
+/// The leaves of this authority that can be copied now, with their keys.
+pub(crate) fn copy_leaves(
+    secrets: &[&Secret],
+    at: &ClusterRef,
+    tls: &TlsSpec,
+    (by, verifier): (&Fingerprint, Verifier),
+) -> BTreeMap<Leaf, KeyPair> {
+    let copy = |leaf: Leaf| {
+        let (found, pair) = copy_leaf(secrets, at, tls, leaf, verifier)?;
+        (found.signed_by.as_ref() == Some(by)).then_some((leaf, pair))
+    };
+    staged::leaves().filter_map(copy).collect()
 }
 
 /// The leaf in a Secret, and what signed it, if members, agents and the operator accept it.

@@ -10,7 +10,7 @@ use quorate_model::quorum::quorum;
 use quorate_model::quorum_recovery::{Log, RecoverFrom};
 use quorate_model::rotation::{Rotation, RotationStage};
 use quorate_model::snapshot::{Database, KeptOutByAuth};
-use quorate_model::{ClusterId, Fingerprint, Instant, MemberName};
+use quorate_model::{ClusterId, Instant, MemberName};
 
 use super::super::time;
 
@@ -21,7 +21,7 @@ pub(super) fn names(members: &[MemberName]) -> String {
 }
 
 pub(super) fn rotating(rotation: &Rotation, why: &str) -> String {
-    let Rotation { ca, from, to, earlier, stage, given: _, since: _ } = rotation;
+    let Rotation { ca, from, to, stage, given: _, since: _ } = rotation;
     let step = match stage {
         RotationStage::Trust => "members are being restarted to trust both; then the new one signs",
         RotationStage::Sign => {
@@ -32,31 +32,15 @@ pub(super) fn rotating(rotation: &Rotation, why: &str) -> String {
         }
     };
     if *stage == RotationStage::Drop {
-        let forgotten: Vec<String> = rotation.forgotten().map(ToString::to_string).collect();
-        let forgotten = forgotten.join(" and ");
         return format!(
-            "the certificate authority of {ca} is {to}, and {forgotten} is no longer to be trusted beside it: {step}. Now: {why}"
+            "the certificate authority of {ca} is {to}, and {from} is no longer to be trusted beside it: {step}. Now: {why}"
         );
     }
-    let earlier = beside(earlier, to);
-    format!("the certificate authority of {ca} {from} is being replaced by {to}: {step}{earlier}. Now: {why}")
-}
-
-/// Those that are trusted beside both.
-fn beside(earlier: &[Fingerprint], to: &Fingerprint) -> String {
-    let earlier: Vec<String> = earlier.iter().filter(|one| *one != to).map(ToString::to_string).collect();
-    if earlier.is_empty() {
-        return String::new();
-    }
-    format!(
-        ". The certificates were exchanged again before all of them had been copied, so {} is trusted, too, until this rotation ends",
-        earlier.join(" and ")
-    )
+    format!("the certificate authority of {ca} {from} is being replaced by {to}: {step}. Now: {why}")
 }
 
 pub(super) fn clients_have_time(rotation: &Rotation, until: Instant) -> String {
-    let Rotation { ca, from, to, earlier, stage, given: _, since: _ } = rotation;
-    let earlier = beside(earlier, to);
+    let Rotation { ca, from, to, stage, given: _, since: _ } = rotation;
     let until = time(until).0;
     let (what, key) = match stage {
         RotationStage::Trust => {
@@ -69,7 +53,7 @@ pub(super) fn clients_have_time(rotation: &Rotation, until: Instant) -> String {
     };
     format!(
         "the certificate authority of {ca} {from} is being replaced by {to}, and clients have until {until} to {what}. If all do, annotate \
-         the EtcdCluster with {key}={to}{earlier}"
+         the EtcdCluster with {key}={to}"
     )
 }
 
