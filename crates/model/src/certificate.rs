@@ -11,7 +11,7 @@ pub struct Fingerprint(String);
 /// The certificate authorities of a cluster. Who may be given the key of one must never get that of the other: a peer may write the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Ca {
-    /// Signs for the port of clients: the leaf of servers and that of clients. In a cluster of an earlier release also that of peers.
+    /// Signs for the port of clients: the leaf of servers and that of clients.
     Clients,
     /// Signs for the port of peers alone.
     Peers,

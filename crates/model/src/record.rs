@@ -42,7 +42,7 @@ pub struct Record {
     pub had_leader: bool,
     /// The authority of clients, which signs their leaves. Recorded before the first leaf is signed (R19).
     pub authority: Option<Fingerprint>,
-    /// The authority of peers; `None` where that of clients signs for them, too, as in clusters of earlier releases.
+    /// The authority of peers.
     pub peer_authority: Option<Fingerprint>,
     /// The certificates (PEM) of the authorities that are recorded: a bundle of them can be written, whatever becomes of their Secrets.
     pub certificates: BTreeMap<Fingerprint, String>,
