@@ -145,10 +145,6 @@ pub const KAMAJI_DATA_STORE: &str = "operator.etcd.io/kamaji-datastore";
 /// The finalizer on EtcdClusters that have a DataStore of Kamaji, or may have one: no member is stopped while tenants use it.
 pub const DATA_STORE_FINALIZER: &str = "operator.etcd.io/kamaji-datastore-cleanup";
 
-/// Annotation on the Secret that a DataStore refers to: since when it has the authorities that it has, and a credential of the first (RFC 3339). Tenants
-/// follow a rotation from then on.
-pub const KAMAJI_TRUST_SINCE: &str = "operator.etcd.io/kamaji-trust-since";
-
 /// Annotation on an EtcdCluster that is being deleted: when its DataStore was gone (RFC 3339). Until then its tenants wrote, so a final backup
 /// counts from then.
 pub const DATA_STORE_GONE: &str = "operator.etcd.io/kamaji-datastore-gone-at";

@@ -373,6 +373,10 @@ pub struct RotationStatus {
 
     /// Since when it is in this stage.
     pub since: MicroTime,
+
+    /// Since when every Secret that clients read has what this stage is about. `tls.rotation.clientGrace` counts from then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<MicroTime>,
 }
 
 /// A defragmentation that the operator ordered.

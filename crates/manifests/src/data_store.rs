@@ -8,7 +8,6 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
 use quorate_api::{EtcdCluster, duration, keys};
-use quorate_model::snapshot::TenantsSecret;
 use quorate_model::{Ca, ClusterRef, ClusterUid, Instant, Span};
 use serde_json::{Value, json};
 
@@ -38,9 +37,6 @@ const SECRET_TYPE: &str = "kubernetes.io/tls";
 
 /// The life of the credential. It is renewed at two thirds of it.
 const LIFE: &str = "90d";
-
-/// How far the clocks of two operators may be apart: each may be a minute from that of an API server, and those a little from each other.
-const CLOCKS_DIFFER: Span = Span::seconds(180);
 
 /// The finalizers by which the garbage collector deletes, or lets go of, what an object owns before it.
 pub const COLLECTOR: [&str; 2] = [FOREGROUND, ORPHAN];
@@ -233,27 +229,15 @@ pub fn is_own_secret(cluster: &EtcdCluster, secret: &Secret) -> bool {
     is_owned_by(meta, &ClusterUid::new(uid)) || (is_labelled && !is_controlled)
 }
 
-/// What tenants follow a rotation by, if it is there and can be read.
-pub(crate) fn tenants_secret(
+/// The Secret of the credential, if it is there.
+pub(crate) fn own_secret<'a>(
     cluster: &EtcdCluster,
     at: &ClusterRef,
-    secrets: &[&Secret],
-) -> Option<TenantsSecret> {
+    secrets: &[&'a Secret],
+) -> Option<&'a Secret> {
     let name = secret_name(at);
     let mut named = secrets.iter().filter(|secret| secret.metadata.name.as_ref() == Some(&name));
-    let secret = named.find(|secret| is_own_secret(cluster, secret))?;
-    let leaf = certificate::read::leaf_of_user(secret, ROOT_USER).content.ok()?;
-    Some(TenantsSecret { trusted: leaf.trusted, signed_by: leaf.signed_by, since: trust_since(secret) })
-}
-
-fn trust_since(secret: &Secret) -> Option<Instant> {
-    let since = secret.metadata.annotations.as_ref()?.get(keys::KAMAJI_TRUST_SINCE)?;
-    Some(Instant(since.parse::<Timestamp>().ok()?.as_millisecond()))
-}
-
-/// Whether the Secret says since when it has the authorities and the credential that it has. A time that is still to come is nobody's.
-pub fn is_dated(secret: &Secret, now: Instant) -> bool {
-    trust_since(secret).is_some_and(|since| since <= now + CLOCKS_DIFFER)
+    named.find(|secret| is_own_secret(cluster, secret)).copied()
 }
 
 /// The order of a certificate for Kamaji, and of all else in its Secret.
@@ -264,40 +248,15 @@ pub fn sign(
     own: Option<&Own<'_>>,
     now: Instant,
 ) -> Order {
-    let act = write_since(cluster, at, signer, own, now);
+    let act = write(cluster, at, signer, own);
     let whose = (ROOT_USER.to_owned(), cluster.metadata.uid.clone().unwrap_or_default());
     let life = Span::seconds(duration::seconds(LIFE).unwrap_or(90 * 86_400));
     order::of_user(whose, (at, secret_name(at)), act, (signer.pair.clone(), &signer.authority), life, now)
 }
 
-/// What brings all but the certificate to its desired form. Where it has the authorities already, tenants follow those since before.
-pub fn write(
-    cluster: &EtcdCluster,
-    at: &ClusterRef,
-    signer: &Signer,
-    own: Option<&Own<'_>>,
-    now: Instant,
-) -> Act {
-    let bundle = rotation::bundle(&signer.pair.cert, &signer.ca);
-    let has_bundle = |secret: &&Secret| {
-        let found = secret.data.as_ref().and_then(|data| data.get(CA));
-        found.map(|found| found.0.as_slice()) == bundle.as_ref().map(String::as_bytes)
-    };
-    let present = own.map(|own| own.secret).filter(|secret| is_dated(secret, now)).filter(has_bundle);
-    write_since(cluster, at, signer, own, present.and_then(trust_since).unwrap_or(now))
-}
-
-fn write_since(
-    cluster: &EtcdCluster,
-    at: &ClusterRef,
-    signer: &Signer,
-    own: Option<&Own<'_>>,
-    since: Instant,
-) -> Act {
-    let mut desired = desired_secret(cluster, at, Some(signer));
-    let since = Timestamp::from_millisecond(since.0).unwrap_or_default();
-    desired["metadata"]["annotations"] = json!({ keys::KAMAJI_TRUST_SINCE: since.to_string() });
-    user::write_desired(own, desired, &["labels", "annotations", "ownerReferences"])
+/// What brings all but the certificate to its desired form.
+pub fn write(cluster: &EtcdCluster, at: &ClusterRef, signer: &Signer, own: Option<&Own<'_>>) -> Act {
+    user::write_desired(own, desired_secret(cluster, at, Some(signer)), &["labels", "ownerReferences"])
 }
 
 /// All but the certificate and its key; without what clients trust, and the key that signs, where one of both is not known: they are of one another.

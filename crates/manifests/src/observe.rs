@@ -6,6 +6,7 @@
 mod cut;
 mod maintenance;
 mod pods;
+mod published;
 mod rotation;
 mod services;
 
@@ -172,7 +173,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         // The API server takes no finalizer for an object that is being deleted.
         finalizer: has_finalizer(keys::FINALIZER) || waits_for_data_store,
         may_have_data_store: data_store::may_exist(cluster),
-        tenants_secret: data_store::tenants_secret(cluster, &at, secrets),
+        published: published::read(cluster, secrets, &at, &uid),
         data_store: waits_for_data_store.then(|| "whether tenants use it is not known yet".to_owned()),
         adopt,
         adopt_copies,

@@ -187,6 +187,8 @@ pub fn write(user: &EtcdUser, at: &ClusterRef, signer: &Signer, own: Option<&Own
 fn desired(user: &EtcdUser, at: &ClusterRef, signer: Option<&Signer>) -> Value {
     let mut labels = labels::not_backed_up();
     labels.insert(keys::USER.to_owned(), user.name_any());
+    // The cluster's rotation waits for what its users are told.
+    labels.insert(keys::CLUSTER.to_owned(), at.name.clone());
     labels.insert(keys::MANAGED_BY.to_owned(), keys::MANAGED_BY_VALUE.to_owned());
     let metadata = ObjectMeta {
         name: Some(secret_name(&user.name_any())),

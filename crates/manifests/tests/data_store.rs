@@ -7,9 +7,7 @@ use quorate_api::cluster::TlsProvider;
 use quorate_api::keys;
 use quorate_api::status::Phase;
 use quorate_manifests::certificate::{Generate, KeyPair};
-use quorate_manifests::data_store::{
-    act, ends, is_dated, is_own, keys_fit, presence, secret_name, sign, write,
-};
+use quorate_manifests::data_store::{act, ends, is_own, keys_fit, presence, secret_name, sign, write};
 use quorate_manifests::user::{Own, Presence, Signer, signer};
 use quorate_manifests::{Act, Kind, backup_before, cert_manager};
 use quorate_model::certificate::Validity;
@@ -51,7 +49,7 @@ fn carry_out(world: &mut World, with_certificate: bool) {
         let order = sign(&cluster, &at(), &signer, own, now);
         order.write(&generate(&order.generate, 970)).act
     } else {
-        write(&cluster, &at(), &signer, own, now)
+        write(&cluster, &at(), &signer, own)
     };
     match act {
         Act::Create(object) => world.put(Kind::Secret, object),
@@ -412,42 +410,22 @@ fn a_time_at_which_tenants_were_gone_that_cannot_be_is_not_waited_for() {
 }
 
 #[test]
-fn since_when_tenants_can_follow_a_rotation_is_recorded_with_what_they_follow() {
+fn a_rotation_sees_what_kamaji_reads_and_that_it_is_not_there() {
     let mut world = with_tls();
+    let seen = |world: &World| {
+        let published = world.observe().unwrap().observation.snapshot.published;
+        published.into_iter().find(|own| own.secret == "Secret default/demo-root-client-tls")
+    };
+    assert!(seen(&world).is_none(), "no DataStore refers to it");
     carry_out(&mut world, true);
-    let seen = |world: &World| world.observe().unwrap().observation.snapshot.tenants_secret.unwrap();
-    let first = seen(&world);
-    assert_eq!((first.since, first.trusted.len()), (Some(world.now), 1));
+    world.edit(Kind::Cluster, "demo", |cluster| {
+        cluster["metadata"]["finalizers"] = json!([keys::DATA_STORE_FINALIZER]);
+    });
+    let first = seen(&world).unwrap();
+    assert_eq!((first.reader, first.trusted.len()), (quorate_model::snapshot::Reader::Kamaji, 1));
     assert_eq!(first.signed_by.as_ref(), first.trusted.first());
-    let later = |world: &mut World| world.now = world.now + Span::seconds(3600);
-
-    // Labels tell tenants nothing.
-    later(&mut world);
-    world.edit(Kind::Secret, "demo-root-client-tls", |secret| secret["metadata"]["labels"]["x"] = json!("y"));
-    carry_out(&mut world, false);
-    assert_eq!(seen(&world).since, first.since);
-
-    let validity = Validity { not_before: world.now, not_after: world.now + Span::seconds(3650 * 86_400) };
-    let new = generate(&Generate::Authority { common_name: "quorate-ca next".to_owned(), validity }, 960);
-    for (_, change) in &STAGES[..2] {
-        change(&mut world, &new);
-    }
-    carry_out(&mut world, false);
-    assert_eq!((seen(&world).since, seen(&world).trusted.len()), (Some(world.now), 2));
-
-    // One that somebody made up is nobody's: tenants would have time without an end.
-    later(&mut world);
-    for made_up in ["2099-01-01T00:00:00Z", "soon"] {
-        world.edit(Kind::Secret, "demo-root-client-tls", |secret| {
-            secret["metadata"]["annotations"][keys::KAMAJI_TRUST_SINCE] = json!(made_up);
-        });
-        assert!(!is_dated(&found(&world).unwrap(), world.now), "{made_up}");
-        carry_out(&mut world, false);
-        assert!(is_dated(&found(&world).unwrap(), world.now));
-        assert_eq!(seen(&world).since, Some(world.now), "{made_up}");
-    }
-    carry_out(&mut world, true);
-    assert_eq!(seen(&world).since, Some(world.now), "another credential");
+    world.remove(Kind::Secret, "demo-root-client-tls");
+    assert!(seen(&world).unwrap().trusted.is_empty());
 }
 
 #[test]
@@ -482,7 +460,7 @@ fn of_an_authority_that_cannot_be_read_neither_certificate_nor_key_is_written() 
     let signer = signs(&world);
     let pair = KeyPair { cert: "none".to_owned(), key: "a key".to_owned() };
     let broken = Signer::new(signer.authority.clone(), signer.ca.clone(), pair);
-    let data = |signer: &Signer| match write(&world.cluster(), &at(), signer, None, world.now) {
+    let data = |signer: &Signer| match write(&world.cluster(), &at(), signer, None) {
         Act::Create(object) => object["data"].as_object().unwrap().keys().cloned().collect::<Vec<_>>(),
         other => panic!("{other:?}"),
     };

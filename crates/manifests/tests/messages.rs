@@ -101,7 +101,7 @@ fn rotation(stage: RotationStage) -> Rotation {
     let fingerprint = |digit: &str| Fingerprint::new(digit.repeat(64));
     let ca = Ca::Clients;
     let (from, to) = (fingerprint("a"), fingerprint("b"));
-    Rotation { ca, from, to, given: false, stage, since: Instant(0) }
+    Rotation { ca, from, to, given: false, stage, since: Instant(0), told: None }
 }
 
 /// The next one. A new variant does not compile before it is in this chain.
@@ -445,8 +445,8 @@ fn after_refusal(why: &Unsafe) -> Option<Unsafe> {
         Unsafe::OtherBundle => Unsafe::PodsExist,
         Unsafe::PodsExist => Unsafe::OtherSource,
         Unsafe::OtherSource => Unsafe::TenantsNeedKey,
-        Unsafe::TenantsNeedKey => Unsafe::TenantsNotTold,
-        Unsafe::TenantsNotTold => Unsafe::ClockDiffers(ClockDifference::Behind(Span::seconds(600))),
+        Unsafe::TenantsNeedKey => Unsafe::NotTold("Secret default/demo-connection".to_owned()),
+        Unsafe::NotTold(_) => Unsafe::ClockDiffers(ClockDifference::Behind(Span::seconds(600))),
         Unsafe::ClockDiffers(_) => Unsafe::AuthNotOrdered,
         Unsafe::AuthNotOrdered => Unsafe::TenantsNeedAuth,
         Unsafe::TenantsNeedAuth => Unsafe::NoRootUser,

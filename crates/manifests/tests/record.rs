@@ -195,6 +195,7 @@ fn rotation(since: u32) -> Rotation {
         given: since.is_multiple_of(5),
         stage: stages[usize::try_from(since % 3).unwrap()],
         since: Instant(i64::from(since)),
+        told: since.is_multiple_of(7).then(|| Instant(i64::from(since))),
     }
 }
 

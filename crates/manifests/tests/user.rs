@@ -8,6 +8,7 @@ use quorate_manifests::certificate::Generate;
 use quorate_manifests::user::{NoSigner, Own, Presence, Signer, presence, secret_name, sign, signer, write};
 use quorate_manifests::{Act, Kind};
 use quorate_model::certificate::Validity;
+use quorate_model::snapshot::Reader;
 use quorate_model::{ClusterRef, Instant, Span};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -104,10 +105,9 @@ fn the_secret_of_a_user_is_as_the_connection_secret_with_its_name_and_its_own_ce
     assert_eq!((owner.kind.as_str(), owner.uid.as_str(), owner.controller), ("EtcdUser", "u1", Some(true)));
     let labels = secret.metadata.labels.unwrap();
     assert_eq!(labels["operator.etcd.io/user"], "billing");
-    assert!(
-        !labels.contains_key("operator.etcd.io/cluster"),
-        "the controller of the cluster would take it for its own"
-    );
+    assert_eq!(labels["operator.etcd.io/cluster"], "demo", "a rotation of the cluster waits for it");
+    let published = world.observe().unwrap().observation.snapshot.published;
+    assert!(published.iter().any(|own| own.secret.ends_with(NAME) && own.reader == Reader::User));
     assert_eq!(judge(&world, world.now), (false, true));
 }
 

@@ -283,6 +283,8 @@ impl Effect {
                 | Step::I4
                 | Step::C1
                 | Step::C2
+                | Step::C3
+                | Step::C5
                 | Step::C4
                 | Step::C6
                 | Step::C7

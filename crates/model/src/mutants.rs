@@ -52,6 +52,7 @@ rules! {
     R24 = "R24",
     R25 = "R25",
     R19Bundle = "R19 bundle",
+    R19Told = "R19 told",
     L3 = "L3",
     PGrace = "P grace",
     PSecondLook = "P second look",

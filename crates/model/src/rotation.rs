@@ -22,6 +22,8 @@ pub struct Rotation {
     pub stage: RotationStage,
     /// Since when it is in this stage.
     pub since: Instant,
+    /// Since when every published Secret has what this stage is about: the time of clients counts from then.
+    pub told: Option<Instant>,
 }
 
 /// How far a rotation is.
@@ -107,14 +109,26 @@ impl Rotation {
         text.is_some_and(|text| text.len() >= SHOWN && self.to.as_str().starts_with(text))
     }
 
-    /// Until when clients have time in this stage, for the authority of clients.
+    /// Whether clients have to follow this stage.
+    pub fn concerns_clients(&self) -> bool {
+        self.ca == Ca::Clients && self.stage != RotationStage::Drop
+    }
+
+    /// Until when clients have time in this stage, once they can know, unless a person says that all have followed.
     pub fn clients_have_until(&self, policy: &RotationPolicy) -> Option<Instant> {
         let said = match self.stage {
             RotationStage::Trust => policy.clients_trust.as_deref(),
             RotationStage::Sign => policy.clients_present.as_deref(),
             RotationStage::Drop => return None,
         };
-        (self.ca == Ca::Clients && !self.is_named_by(said)).then(|| self.since + policy.client_grace)
+        let told = self.told.filter(|_| self.concerns_clients() && !self.is_named_by(said))?;
+        Some(told + policy.client_grace)
+    }
+
+    /// The next stage, from now on.
+    #[must_use]
+    pub fn next(self, stage: RotationStage, now: Instant) -> Self {
+        Self { stage, since: now, told: None, ..self }
     }
 }
 

@@ -12,11 +12,11 @@ mod leadership;
 mod loss;
 mod network_policy;
 mod progress;
+mod published;
 mod quarantine;
 mod service;
 mod site;
 mod standstill;
-mod tenants;
 mod volume_space;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,10 +55,10 @@ pub use health::{READY_WITHIN, Unhealthy, Unready};
 pub use leadership::TransferAttempt;
 pub use network_policy::NetworkPolicy;
 pub use progress::{CommittedMark, DOUBT_INTERVAL, IN_SYNC_WITHIN, PROOF_INTERVAL, Proof};
+pub use published::{Published, Reader};
 pub use service::{CLIENTS_LEAVE_WITHIN, LED_AWAY_AFTER, Presence};
 pub use site::{LastNodes, ReplacementPolicy, Site};
 pub use standstill::Standstill;
-pub use tenants::TenantsSecret;
 pub use volume_space::{NearlyUsedUp, VolumeSpace};
 
 /// How much later than its grace period a Pod may be gone. Kubelets report within seconds; clocks differ.
@@ -92,8 +92,8 @@ pub struct Snapshot {
     pub data_store: Option<String>,
     /// A DataStore of Kamaji may exist for it, and tenants may use it.
     pub may_have_data_store: bool,
-    /// The Secret that such a DataStore refers to, if it exists and can be read.
-    pub tenants_secret: Option<TenantsSecret>,
+    /// The Secrets that clients follow a rotation of their authority by.
+    pub published: Vec<Published>,
     /// Our finalizer is on the object.
     pub finalizer: bool,
     /// The annotation that adopts volumes of an earlier cluster.

@@ -249,7 +249,8 @@ pub(crate) fn resume(draft: &mut Draft<'_>, ca: Ca, from: Fingerprint, step: Ste
     let since = draft.now;
     draft.write_record(step, |record| {
         let given = ca == Ca::Clients && record.given;
-        record.rotation = Some(Rotation { ca, from, to, given, stage: RotationStage::Sign, since });
+        record.rotation =
+            Some(Rotation { ca, from, to, given, stage: RotationStage::Sign, since, told: None });
     });
 }
 
@@ -260,7 +261,8 @@ fn forget(draft: &mut Draft<'_>, ca: Ca, these: BTreeSet<Fingerprint>) {
     let since = draft.now;
     draft.write_record(Step::C6, |record| {
         let given = ca == Ca::Clients && record.given;
-        record.rotation = Some(Rotation { ca, from, to, given, stage: RotationStage::Drop, since });
+        record.rotation =
+            Some(Rotation { ca, from, to, given, stage: RotationStage::Drop, since, told: None });
         record.trust += 1;
     });
 }
@@ -285,7 +287,8 @@ fn begin(draft: &mut Draft<'_>, seen: &Certificates) {
         let given = given.is_some();
         record.keep_certificate(&next);
         let to = next.fingerprint;
-        record.rotation = Some(Rotation { ca, from, to, given, stage: RotationStage::Trust, since });
+        record.rotation =
+            Some(Rotation { ca, from, to, given, stage: RotationStage::Trust, since, told: None });
         record.spent_rotation = order.or_else(|| record.spent_rotation.take());
         record.trust += 1;
     });
@@ -367,35 +370,35 @@ fn is_written(secret: &LeafSecret, generation: u32, trust: &[Fingerprint]) -> bo
 
 /// C3, C4.
 fn sign_with_new(draft: &mut Draft<'_>, rotation: &Rotation) {
-    if wait_for_clients(draft, rotation) {
+    if wait_for_clients(draft, rotation, Step::C3) {
         return;
     }
     if let Err(why) = safety::may_sign_with_new(draft.seen, &draft.record, draft.now) {
         draft.wait(Waiting::Rotating(rotation.clone(), why));
         return;
     }
-    let (next, since) = (rotation.clone(), draft.now);
+    let next = rotation.clone().next(RotationStage::Sign, draft.now);
     draft.write_record(Step::C4, |record| {
         record.record_authority(next.ca, next.to.clone());
         if next.ca == Ca::Clients {
             record.given = next.given;
         }
-        record.rotation = Some(Rotation { stage: RotationStage::Sign, since, ..next });
+        record.rotation = Some(next);
     });
 }
 
 /// C5, C6.
 fn drop_earlier(draft: &mut Draft<'_>, rotation: &Rotation) {
-    if wait_for_clients(draft, rotation) {
+    if wait_for_clients(draft, rotation, Step::C5) {
         return;
     }
     if let Err(why) = safety::may_drop_earlier(draft.seen, &draft.record) {
         draft.wait(Waiting::Rotating(rotation.clone(), why));
         return;
     }
-    let (next, since) = (rotation.clone(), draft.now);
+    let next = rotation.clone().next(RotationStage::Drop, draft.now);
     draft.write_record(Step::C6, |record| {
-        record.rotation = Some(Rotation { stage: RotationStage::Drop, since, ..next });
+        record.rotation = Some(next);
         record.trust += 1;
     });
 }
@@ -408,8 +411,16 @@ fn finish(draft: &mut Draft<'_>, rotation: &Rotation) {
     }
 }
 
-/// Whether clients have time left, which a person may cut short.
-fn wait_for_clients(draft: &mut Draft<'_>, rotation: &Rotation) -> bool {
+/// Whether clients have time left, which a person may cut short. Since when they can know is recorded, as long as it is so; before that the gate refuses
+/// what follows.
+fn wait_for_clients(draft: &mut Draft<'_>, rotation: &Rotation, step: Step) -> bool {
+    let (is_told, now) = (draft.seen.untold(rotation).is_none(), draft.now);
+    if rotation.concerns_clients() && rotation.told.is_some() != is_told && draft.seen.clock_differs.is_none()
+    {
+        let told = is_told.then_some(now);
+        draft.write_record(step, |record| record.rotation = Some(Rotation { told, ..rotation.clone() }));
+    }
+    let rotation = &draft.record.rotation.clone().unwrap_or_else(|| rotation.clone());
     let until = draft.seen.clients_have_until(rotation);
     let Some(until) = until.filter(|until| draft.now < *until || draft.seen.clock_differs.is_some()) else {
         return false;

@@ -9,7 +9,7 @@ use quorate_model::auth::AuthPolicy;
 use quorate_model::certificate::Validity;
 use quorate_model::effect::{AuthorityPlace, Unsafe};
 use quorate_model::rotation::RotationStage;
-use quorate_model::snapshot::{Authority, GivenAuthority, LeafCertificate, TenantsSecret};
+use quorate_model::snapshot::{Authority, GivenAuthority, LeafCertificate};
 use quorate_model::{Ca, Effect, Fingerprint, Instant, KubeEffect, Leaf, Span, Step, Waiting};
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, may_sign_with_new, permits};
@@ -461,11 +461,6 @@ fn an_authority_without_its_key_takes_no_place_while_tenants_of_kamaji_need_the_
     // One with its key may: Kamaji signs with that.
     let keyed = Authority { keyless: false, ..given(&mut world).content.clone().unwrap() };
     give(&mut world, Ok(keyed), BTreeMap::new());
-    world.seen.tenants_secret = Some(TenantsSecret {
-        trusted: vec![Fingerprint::new(OTHER)],
-        signed_by: Some(Fingerprint::new(OTHER)),
-        since: Some(world.now),
-    });
     until_authority(&mut world, OTHER);
 
     let mut world = World::running(3);

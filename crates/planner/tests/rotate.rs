@@ -7,8 +7,8 @@ use crate::world::certificates::{DAY, next};
 use crate::world::{World, name};
 use quorate_model::effect::Unsafe;
 use quorate_model::rotation::{RotateOrder, RotationPolicy, RotationStage};
-use quorate_model::snapshot::TenantsSecret;
-use quorate_model::{Ca, Effect, Fingerprint, Instant, KubeEffect, Leaf, Span, Step, Waiting};
+use quorate_model::snapshot::{Published, Reader};
+use quorate_model::{Ca, Effect, Fingerprint, KubeEffect, Leaf, Span, Step, Waiting};
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{may_drop_earlier, may_sign_with_new};
 
@@ -186,61 +186,83 @@ fn r19_the_earlier_authority_is_not_forgotten_while_a_member_presents_what_it_si
 }
 
 #[test]
-fn r19_a_rotation_of_clients_waits_for_what_tenants_follow_it_by_and_their_time_begins_then() {
-    let mut world = ordered(3, Ca::Clients);
-    world.seen.may_have_data_store = true;
-    let (old, new) = (Fingerprint::new("ca-1"), Fingerprint::new(next(Ca::Clients, 0)));
-    let secret =
-        |trusted: [&Fingerprint; 2], signed_by: &Fingerprint, since: Option<Instant>| TenantsSecret {
-            trusted: trusted.map(Clone::clone).to_vec(),
+fn r19_a_rotation_of_clients_waits_for_every_secret_that_they_read_and_their_time_begins_then() {
+    for reader in [Reader::Client, Reader::User, Reader::Kamaji] {
+        let mut world = ordered(3, Ca::Clients);
+        let (old, new) = (Fingerprint::new("ca-1"), Fingerprint::new(next(Ca::Clients, 0)));
+        let secret = |trusted: &[&Fingerprint], signed_by: &Fingerprint| Published {
+            secret: "Secret default/read-by-clients".to_owned(),
+            reader,
+            trusted: trusted.iter().copied().cloned().collect(),
             signed_by: Some(signed_by.clone()),
-            since,
         };
-    let began = world.now;
-    until(&mut world, Some(RotationStage::Trust));
-    let stays = |world: &mut World, seen: Option<TenantsSecret>| {
-        let before = stage(world);
-        world.seen.tenants_secret = seen;
-        for _ in 0..60 {
-            step(world, &mut String::new());
-            assert_eq!(stage(world), before);
-        }
-        let waiting = world.plan().waiting;
-        let is_told =
-            |one: &Waiting| matches!(one, Waiting::Rotating(_, why) if *why == Unsafe::TenantsNotTold);
-        assert!(waiting.iter().any(is_told), "{waiting:?}");
+        until(&mut world, Some(RotationStage::Trust));
+        let stays = |world: &mut World, seen: Published| {
+            let before = stage(world);
+            world.seen.published = vec![seen];
+            for _ in 0..60 {
+                step(world, &mut String::new());
+                assert_eq!(stage(world), before);
+            }
+            let waiting = world.plan().waiting;
+            let is_told = |one: &Waiting| matches!(one, Waiting::Rotating(_, Unsafe::NotTold(secret)) if secret.ends_with("/read-by-clients"));
+            assert!(waiting.iter().any(is_told), "{waiting:?}");
+            world.observe();
+        };
+        let untold = Unsafe::NotTold("Secret default/read-by-clients".to_owned());
+        stays(&mut world, secret(&[], &old));
+        stays(&mut world, secret(&[&old], &old));
+        let sign = |world: &World| may_sign_with_new(&world.seen, &world.seen.record, world.now);
+        assert_eq!(sign(&world), Err(untold.clone()));
+        without("NotTold", || assert_eq!(sign(&world), Ok(())));
+        let told = world.now;
+        world.seen.published = vec![secret(&[&old, &new], &old)];
+        until(&mut world, Some(RotationStage::Sign));
+        assert!(world.now - told >= RotationPolicy::CLIENT_GRACE, "clients have their time from then on");
+
+        stays(&mut world, secret(&[&old, &new], &old));
+        stays(&mut world, secret(&[&new, &old], &old));
+        stays(&mut world, secret(&[&old, &new], &new));
+        let drop = |world: &World| may_drop_earlier(&world.seen, &world.seen.record);
+        assert_eq!(drop(&world), Err(untold));
+        without("NotTold", || assert_eq!(drop(&world), Ok(())));
+        let told = world.now;
+        world.seen.published = vec![secret(&[&new, &old], &new)];
+        until(&mut world, Some(RotationStage::Drop));
+        assert!(world.now - told >= RotationPolicy::CLIENT_GRACE, "and once more");
+        until(&mut world, None);
+
+        // That of peers is none of theirs.
+        world.seen.published = vec![secret(&[&old], &old)];
+        order(&mut world, Ca::Peers, " more");
+        until(&mut world, Some(RotationStage::Trust));
+        until(&mut world, None);
+    }
+}
+
+#[test]
+fn a_secret_that_loses_what_clients_are_to_follow_begins_their_time_anew() {
+    let mut world = ordered(3, Ca::Clients);
+    let (old, new) = (Fingerprint::new("ca-1"), Fingerprint::new(next(Ca::Clients, 0)));
+    let secret = |trusted: &[&Fingerprint]| Published {
+        secret: "Secret default/demo-connection".to_owned(),
+        reader: Reader::Client,
+        trusted: trusted.iter().copied().cloned().collect(),
+        signed_by: Some(old.clone()),
     };
-    stays(&mut world, None);
-    stays(&mut world, Some(secret([&old, &old], &old, Some(began))));
-    // Since when it has it is not known.
-    stays(&mut world, Some(secret([&old, &new], &old, None)));
-    world.observe();
-    let sign = |world: &World| may_sign_with_new(&world.seen, &world.seen.record, world.now);
-    assert_eq!(sign(&world), Err(Unsafe::TenantsNotTold));
-    without("TenantsNotTold", || assert_eq!(sign(&world), Ok(())));
-    let told = world.now;
-    world.seen.tenants_secret = Some(secret([&old, &new], &old, Some(told)));
-    until(&mut world, Some(RotationStage::Sign));
-    assert!(world.now - told >= RotationPolicy::CLIENT_GRACE, "Kamaji has its time from then on");
-
-    stays(&mut world, Some(secret([&old, &new], &old, Some(began))));
-    stays(&mut world, Some(secret([&new, &old], &old, Some(began))));
-    stays(&mut world, Some(secret([&old, &new], &new, Some(began))));
-    world.observe();
-    let drop = |world: &World| may_drop_earlier(&world.seen, &world.seen.record);
-    assert_eq!(drop(&world), Err(Unsafe::TenantsNotTold));
-    without("TenantsNotTold", || assert_eq!(drop(&world), Ok(())));
-    let told = world.now;
-    world.seen.tenants_secret = Some(secret([&new, &old], &new, Some(told)));
-    until(&mut world, Some(RotationStage::Drop));
-    assert!(world.now - told >= RotationPolicy::CLIENT_GRACE, "and once more");
-    until(&mut world, None);
-
-    // That of peers is none of theirs.
-    world.seen.tenants_secret = None;
-    order(&mut world, Ca::Peers, " more");
+    world.seen.published = vec![secret(&[&old, &new])];
     until(&mut world, Some(RotationStage::Trust));
-    until(&mut world, None);
+    let told = |world: &World| world.seen.record.rotation.as_ref().unwrap().told;
+    while told(&world).is_none_or(|told| world.now - told < Span::seconds(3 * DAY)) {
+        step(&mut world, &mut String::new());
+    }
+    world.seen.published = vec![secret(&[&old])];
+    step(&mut world, &mut String::new());
+    assert_eq!((stage(&world), told(&world)), (Some(RotationStage::Trust), None));
+    world.seen.published = vec![secret(&[&old, &new])];
+    let again = world.now;
+    until(&mut world, Some(RotationStage::Sign));
+    assert!(world.now - again >= RotationPolicy::CLIENT_GRACE);
 }
 
 #[test]
@@ -297,7 +319,12 @@ fn a_lost_authority_is_replaced_on_order_and_its_certificate_is_still_trusted_me
 #[test]
 fn a_lost_authority_of_clients_is_replaced_on_order_though_nothing_can_be_signed_for_tenants_before() {
     let mut world = World::running(3);
-    world.seen.may_have_data_store = true;
+    world.seen.published = vec![Published {
+        secret: "Secret default/demo-root-client-tls".to_owned(),
+        reader: Reader::Kamaji,
+        trusted: Vec::new(),
+        signed_by: None,
+    }];
     world.seen.certificates.as_mut().unwrap().authorities.remove(&Ca::Clients);
     order(&mut world, Ca::Clients, "");
     until(&mut world, Some(RotationStage::Trust));
@@ -308,7 +335,8 @@ fn a_lost_authority_of_clients_is_replaced_on_order_though_nothing_can_be_signed
         assert_eq!(stage(&world), Some(RotationStage::Sign));
     }
     world.observe();
-    assert_eq!(may_drop_earlier(&world.seen, &world.seen.record), Err(Unsafe::TenantsNotTold));
+    let untold = Unsafe::NotTold("Secret default/demo-root-client-tls".to_owned());
+    assert_eq!(may_drop_earlier(&world.seen, &world.seen.record), Err(untold));
 }
 
 #[test]

@@ -193,7 +193,7 @@ impl World {
                 backup_before: None,
                 data_store: None,
                 may_have_data_store: false,
-                tenants_secret: None,
+                published: Vec::new(),
                 running_backups: BTreeSet::new(),
                 users_to_come: BTreeSet::new(),
                 defaults: DefaultsTurn::Now,

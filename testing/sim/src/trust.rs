@@ -14,6 +14,8 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::pem::Pem;
 use x509_parser::prelude::FromDer as _;
 
+use crate::world::late_client::LateClient;
+
 /// How long a kubelet may take to bring a Secret that has changed into a Pod: its sync period and the life of its cache, a minute each.
 const KUBELET_BRINGS_WITHIN: Span = Span::seconds(120);
 
@@ -44,6 +46,8 @@ pub struct Trust {
     pub(crate) backups: BTreeMap<String, Value>,
     /// The authorities that a running etcd trusts, by the uid of its Pod: as they were in its Secrets when it started.
     pub(crate) members: BTreeMap<String, Mounted>,
+    /// The client that reads late.
+    pub(crate) client: Option<LateClient>,
     /// What the Secrets have had, the last one first, and since when.
     mounts: Vec<(Instant, Mounted)>,
     /// The certificate of the authority that signed each leaf, by the leaf's text in a Secret.

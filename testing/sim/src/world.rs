@@ -24,6 +24,7 @@ pub mod faults;
 mod former_leader;
 mod hashes;
 pub mod kubelet;
+pub(crate) mod late_client;
 mod objects;
 mod operator;
 pub(crate) mod other_operator;

@@ -38,8 +38,16 @@ const OF_HEALTH: [&str; 2] = ["R15 canary", "R15 learner"];
 const OF_CERTIFICATES: [&str; 3] = ["AnotherAuthority", "AuthorityKept", "ClockDiffers"];
 
 /// Only a rotation of an authority has them: `testing/sim/tests/rotate.rs` and `crates/planner/tests/rotate.rs` show that they are needed.
-const OF_ROTATION: [&str; 6] =
-    ["NotTrusted", "EarlierPresented", "BundleNotWritten", "OtherBundle", "PodsExist", "R19 bundle"];
+const OF_ROTATION: [&str; 8] = [
+    "NotTold",
+    "R19 told",
+    "NotTrusted",
+    "EarlierPresented",
+    "BundleNotWritten",
+    "OtherBundle",
+    "PodsExist",
+    "R19 bundle",
+];
 
 /// Only auth has them: `testing/sim/tests/auth.rs` and `crates/planner/tests/auth.rs` show that they are needed.
 const OF_AUTH: [&str; 6] =
@@ -47,9 +55,6 @@ const OF_AUTH: [&str; 6] =
 
 /// Only a spec that names an authority has them: `crates/planner/tests/given.rs` and `issued.rs`, and `issued.rs` here, show that they are needed.
 const OF_SOURCES: [&str; 3] = ["OtherSource", "TenantsNeedKey", "verified"];
-
-/// The model has no DataStores: `crates/planner/tests/rotate.rs` shows that it is needed.
-const OF_TENANTS: [&str; 1] = ["TenantsNotTold"];
 
 /// What the budget, which is closed only after the volume of the next member exists, refuses as well; and a verdict that stays while
 /// its kubelet reports no more; and a restart in memory that nobody replaces. `crates/planner/tests/rules.rs`, `replace.rs` and
@@ -143,7 +148,6 @@ fn every_safety_check_and_rule_is_shown_to_be_needed() {
             || OF_ROTATION.contains(check)
             || OF_AUTH.contains(check)
             || OF_SOURCES.contains(check)
-            || OF_TENANTS.contains(check)
             || OF_REPLACEMENT.contains(check)
             || OF_CORRUPTION.contains(check)
             || OF_VERSIONS.contains(check)

@@ -78,6 +78,44 @@ fn an_authority_is_replaced_and_every_member_trusts_what_each_other_presents_at_
 }
 
 /// Authorities live ten years, and leaves one. Nobody looks after the cluster: each year a Pod or a disk is lost.
+/// A rotation of clients with this time for them, in which this comes about in between.
+fn with_grace(grace: &str, mut between: impl FnMut(&mut World, u64)) -> World {
+    let mut world = at_rest(3);
+    let mut order = rotation("clients");
+    order["tls"]["rotation"]["clientGrace"] = json!(grace);
+    world.edit(&order).unwrap();
+    for step in 0..60 {
+        between(&mut world, step);
+        while world.go().is_some() {}
+        world.advance(Span::seconds(130));
+        world.operate();
+    }
+    while world.go().is_some() {}
+    world
+}
+
+#[test]
+fn a_client_that_rereads_as_late_as_it_may_is_never_refused_also_where_it_could_know_late() {
+    // Something takes the connection Secret back for a while: longer than clients have time.
+    let rotated = || {
+        let mut before = None;
+        with_grace("10m", |world: &mut World, step: u64| {
+            let first = text_of(world, "demo-connection", "ca.crt");
+            let first = before.get_or_insert(first).clone();
+            if step < 20 {
+                change(world, "demo-connection", &[("ca.crt", Some(&first))]);
+            }
+        })
+    };
+    let world = rotated();
+    assert_eq!(world.oracle.violation(), None);
+    assert_eq!(condition(&world, "TLSReady"), "True CertificatesIssued");
+    assert_eq!(text_of(&world, "demo-ca", "tls.crt"), text_of(&world, "demo-connection", "ca.crt"));
+
+    let world = without("R19 told", rotated);
+    assert_eq!(world.oracle.violation().map(|violation| violation.property), Some(Property::ClientsAreTold));
+}
+
 #[test]
 fn authorities_and_leaves_come_and_go_for_decades_and_every_member_is_served_at_every_moment() {
     let mut world = at_rest(3);

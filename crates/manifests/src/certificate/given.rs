@@ -87,6 +87,10 @@ fn find<'a>(secrets: &[&'a Secret], at: &ClusterRef, name: &str) -> Result<&'a S
             at.name
         )
     })?;
+    let is_of_user = |labels: &BTreeMap<String, String>| labels.contains_key(keys::USER);
+    if found.metadata.labels.as_ref().is_some_and(is_of_user) {
+        return Err("it is the Secret of an EtcdUser".to_owned());
+    }
     // Go does not find the PEM that follows it.
     let is_marked = |key: &&str| entry(found, key).is_some_and(|entry| entry.starts_with(b"\xef\xbb\xbf"));
     match [CERT, KEY, CA].into_iter().find(is_marked) {

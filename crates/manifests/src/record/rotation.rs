@@ -16,11 +16,12 @@ pub(super) fn read(status: &RotationStatus) -> Option<Rotation> {
         given: status.given,
         stage: stages.into_iter().find(|stage| stage.as_str() == status.stage)?,
         since: Instant(status.since.0.as_millisecond()),
+        told: status.told.as_ref().map(|told| Instant(told.0.as_millisecond())),
     })
 }
 
 pub(super) fn write(rotation: &Rotation) -> RotationStatus {
-    let Rotation { ca, from, to, given, stage, since } = rotation;
+    let Rotation { ca, from, to, given, stage, since, told } = rotation;
     RotationStatus {
         authority: ca.as_str().to_owned(),
         from: from.as_str().to_owned(),
@@ -28,5 +29,6 @@ pub(super) fn write(rotation: &Rotation) -> RotationStatus {
         given: *given,
         stage: stage.as_str().to_owned(),
         since: micro(*since),
+        told: told.map(micro),
     }
 }

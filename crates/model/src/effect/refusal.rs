@@ -83,8 +83,8 @@ pub enum Unsafe {
     OtherSource,
     /// C1: a DataStore of Kamaji may exist, whose tenants get certificates by the key of the authority of clients, and the next one is without its key.
     TenantsNeedKey,
-    /// R19, C4, C6: a DataStore of Kamaji may exist, and the Secret by which its tenants follow the rotation does not have what they are to follow.
-    TenantsNotTold,
+    /// R19, C4, C6: this Secret, which clients read, lacks what they are to follow in this stage of the rotation.
+    NotTold(String),
     /// R23: the operator's clock differs from the API server's, so nothing is signed or old enough to be given up, and how long ago clients
     /// were led away is not known (R24).
     ClockDiffers(ClockDifference),
@@ -175,7 +175,7 @@ impl Unsafe {
         PodsExist,
         OtherSource,
         TenantsNeedKey,
-        TenantsNotTold,
+        NotTold,
         ClockDiffers,
         AuthNotOrdered,
         TenantsNeedAuth,
@@ -305,9 +305,10 @@ impl fmt::Display for Unsafe {
                 "Kamaji signs certificates of its tenants with the key of the authority of clients, and the one that spec.tls names is without its key. Set \
                  spec.tls.provider to auto; or take the annotation operator.etcd.io/kamaji-datastore off first, and it is replaced once the DataStore is gone",
             ),
-            Self::TenantsNotTold => f.write_str(
-                "tenants of Kamaji follow by the Secret NAME-root-client-tls of this EtcdCluster, which does not have the new authority yet: DataStoreReady says \
-                 what keeps it from being written, and that it is taken by something else, if it is",
+            Self::NotTold(secret) => write!(
+                f,
+                "clients have not been told: {secret} does not have the new authority yet. A webhook or a quota may refuse the write, something else may take \
+                 it back, or etcd may refuse the operator: the EtcdUser, or DataStoreReady, says so. If no client reads it, delete it"
             ),
             Self::ClockDiffers(differs) => write!(
                 f,

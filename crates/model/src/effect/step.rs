@@ -152,8 +152,12 @@ steps! {
         C1,
         /// Put both authorities into every bundle.
         C2,
+        /// Record since when clients can know of the new authority.
+        C3,
         /// Record that the new authority signs, and give it the place of the signer in the Secret.
         C4,
+        /// Record since when clients have what the new authority signed.
+        C5,
         /// Take the earlier authority out of every bundle.
         C6,
         /// Forget the earlier authority.

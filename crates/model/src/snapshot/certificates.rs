@@ -229,12 +229,10 @@ impl Snapshot {
         order.filter(|order| record.spent_rotation.as_ref() != Some(&order.text))
     }
 
-    /// Until when clients have time to follow a rotation, if they have any: also those that could begin to later than others; and no longer than copies last that nobody here can renew. Those that end
-    /// meanwhile would end the service of all clients.
+    /// Until when clients have time to follow a rotation, once they can know, if they have any: no longer than copies last that nobody here can renew.
+    /// Those that end meanwhile would end the service of all clients.
     pub fn clients_have_until(&self, rotation: &Rotation) -> Option<Instant> {
         let until = rotation.clients_have_until(&self.rotation_policy)?;
-        let told = self.tenants_were_told(rotation);
-        let until = told.map_or(until, |told| until.max(told + self.rotation_policy.client_grace));
         let late = self.certificates.as_ref().and_then(|own| own.first_late_copy(&rotation.from));
         Some(late.map_or(until, |late| until.min(late)))
     }
@@ -243,8 +241,9 @@ impl Snapshot {
     /// each handshake that comes to nothing.
     pub fn handshakes_wanted(&self, now: Instant) -> Option<Ca> {
         let rotation = self.record.rotation.as_ref()?;
+        let is_told = rotation.told.is_some() || !rotation.concerns_clients();
         let is_over = self.clients_have_until(rotation).is_none_or(|until| until <= now);
-        is_over.then_some(rotation.ca)
+        (is_told && is_over).then_some(rotation.ca)
     }
 }
 

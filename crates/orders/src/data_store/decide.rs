@@ -272,8 +272,8 @@ fn hindrance(seen: &Seen<'_>) -> Option<DataStoreHealth> {
     Some(report::not_serving(why))
 }
 
-/// O2, or why there is no credential. By a clock that differs nothing is signed, and since when tenants can follow a rotation is not recorded; what is
-/// there is not taken away for another one then, nor while nothing signs.
+/// O2, or why there is no credential. By a clock that differs nothing is signed; what is there is not taken away for another one then, nor while nothing
+/// signs.
 fn credential(seen: &Seen<'_>) -> Result<Vec<Act>, DataStoreHealth> {
     let present = match seen.secret {
         Presence::Foreign => return Err(report::secret_taken(seen.cluster)),
@@ -292,8 +292,7 @@ fn credential(seen: &Seen<'_>) -> Result<Vec<Act>, DataStoreHealth> {
     };
     let is_as_it_should_be = present.is_some_and(|own| {
         let is_due = !seen.keys_fit || own.leaf.is_due(&signer.authority, seen.now);
-        let is_dated = objects::is_dated(own.secret, seen.now);
-        !is_due && own.matches && is_dated && !own.must_be_made_again
+        !is_due && own.matches && !own.must_be_made_again
     });
     match seen.clock_differs {
         _ if is_as_it_should_be => Ok(Vec::new()),

@@ -102,9 +102,7 @@ impl World {
                 named: objects::wanted(&cluster).and_then(|name| self.stores.get(name)).cloned(),
             },
         };
-        let mut object = Secret::default();
-        let since = [(keys::KAMAJI_TRUST_SINCE.to_owned(), "2027-01-15T08:00:00Z".to_owned())];
-        object.metadata.annotations = Some(since.into());
+        let object = Secret::default();
         let secret = self.secret.map_or(Presence::Absent, |until| {
             Presence::Own(Own { must_be_made_again: self.is_immutable, ..own(&object, until) })
         });

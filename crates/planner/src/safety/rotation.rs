@@ -45,7 +45,7 @@ pub fn may_sign_with_new(seen: &Snapshot, record: &Record, now: Instant) -> Judg
     if !all_that_exist(certificates, record, rotation, trusts_all) {
         forbid(Unsafe::BundleNotWritten)?;
     }
-    super::tenants::may_go_on(seen, rotation)?;
+    are_told(seen, rotation)?;
     let to = certificates.authorities.get(&rotation.ca).and_then(|own| own.with(&rotation.to));
     let to = to.ok_or(Unsafe::AnotherAuthority)?;
     // Without its key it has no leaves but those that came with it.
@@ -70,11 +70,21 @@ pub fn may_drop_earlier(seen: &Snapshot, record: &Record) -> Judged {
     if !all_leaves(certificates, record, rotation, is_signed) {
         forbid(Unsafe::BundleNotWritten)?;
     }
-    super::tenants::may_go_on(seen, rotation)?;
+    are_told(seen, rotation)?;
     each_member(seen, record, |member| {
         let serves = shaken(seen, member, rotation.ca).and_then(|seen| seen.serves.as_ref());
         if serves == Some(&rotation.to) { Ok(()) } else { forbid(Unsafe::EarlierPresented(member.clone())) }
     })
+}
+
+/// C3, C5: whether clients can have followed this stage: every Secret that they read has what it is about, and that is recorded, so that their time
+/// counts from then.
+fn are_told(seen: &Snapshot, rotation: &Rotation) -> Judged {
+    match seen.untold(rotation) {
+        Some(published) => forbid(Unsafe::NotTold(published.secret.clone())),
+        None if rotation.concerns_clients() && rotation.told.is_none() => forbid(Unsafe::BundleNotWritten),
+        None => Ok(()),
+    }
 }
 
 /// C7: whether every member trusts the recorded authority and nothing else.

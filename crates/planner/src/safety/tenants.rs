@@ -1,8 +1,7 @@
 //! What a cluster keeps while Kamaji may have a DataStore for it: etcd's auth, which keeps tenants from the data of each other, and the key by which they
-//! get certificates, and by which they follow a rotation.
+//! get certificates.
 
 use quorate_model::effect::Unsafe;
-use quorate_model::rotation::Rotation;
 use quorate_model::{Fingerprint, Instant, Record, Snapshot};
 
 use super::{Judged, forbid};
@@ -26,10 +25,4 @@ pub(crate) fn may_replace_authority(
     } else {
         Ok(())
     }
-}
-
-/// R19, C4, C6: whether a rotation may go on, as far as tenants are concerned: the Secret that they follow it by has what this stage is about. Kamaji rolls
-/// them when that changes, and not before.
-pub(super) fn may_go_on(seen: &Snapshot, rotation: &Rotation) -> Judged {
-    if seen.tenants_are_told(rotation) { Ok(()) } else { forbid(Unsafe::TenantsNotTold) }
 }

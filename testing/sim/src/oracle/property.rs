@@ -58,6 +58,8 @@ pub enum Property {
     MembershipStaysWhileMixed,
     /// R19: every leaf comes from the authority that the running members trust.
     MembersTrustEachOther,
+    /// A client that rereads what it is told in time is never refused, and refuses no member.
+    ClientsAreTold,
     /// R19: at rest every bundle and every running process has the recorded authority of its port, and nothing else.
     OnlyTheRecordedAreTrusted,
     /// P1: only a member whose data are lost is replaced, unless a person orders it.
@@ -106,6 +108,7 @@ impl fmt::Display for Property {
             Self::SplitBrainStopsAll => "R12: split brain stops everything",
             Self::MembershipStaysWhileMixed => "R20: membership stays while versions are mixed",
             Self::MembersTrustEachOther => "R19: members trust each other",
+            Self::ClientsAreTold => "R19: a client that rereads in time is never refused",
             Self::OnlyTheRecordedAreTrusted => "R19: nobody but the recorded authorities is trusted at rest",
             Self::OnlyTheLostAreReplaced => "P1: only the lost are replaced",
             Self::ClaimBeforeRemoval => "P2: the new volume exists before the member is removed",

@@ -50,6 +50,7 @@ impl World {
         }
         let presented: Vec<Mounted> =
             running.iter().filter_map(|(at, _)| self.trust.presented_by(at, self.now)).collect();
+        self.judge_late_client(&presented);
         let Some(now) = self.trust.now().cloned() else { return };
         for (at, member) in running {
             let Some(own) = self.trust.members.get(&at).cloned() else { continue };

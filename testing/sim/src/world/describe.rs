@@ -110,7 +110,7 @@ impl World {
         );
         lines.extend(authority.iter().map(|authority| format!("authority {authority}")));
         lines.extend(rotation.iter().map(|rotation| {
-            let Rotation { ca, from, to, stage, given: _, since: _ } = rotation;
+            let Rotation { ca, from, to, stage, given: _, since: _, told: _ } = rotation;
             format!("the authority of {ca} {from} is being replaced by {to}: {stage}")
         }));
         lines.extend(spent_rotation.iter().map(|order| format!("the order to rotate {order} is spent")));

@@ -21,7 +21,7 @@ pub(super) fn names(members: &[MemberName]) -> String {
 }
 
 pub(super) fn rotating(rotation: &Rotation, why: &str) -> String {
-    let Rotation { ca, from, to, stage, given: _, since: _ } = rotation;
+    let Rotation { ca, from, to, stage, given: _, since: _, told: _ } = rotation;
     let step = match stage {
         RotationStage::Trust => "members are being restarted to trust both; then the new one signs",
         RotationStage::Sign => {
@@ -40,7 +40,7 @@ pub(super) fn rotating(rotation: &Rotation, why: &str) -> String {
 }
 
 pub(super) fn clients_have_time(rotation: &Rotation, until: Instant) -> String {
-    let Rotation { ca, from, to, stage, given: _, since: _ } = rotation;
+    let Rotation { ca, from, to, stage, given: _, since: _, told: _ } = rotation;
     let until = time(until).0;
     let (what, key) = match stage {
         RotationStage::Trust => {

@@ -368,7 +368,7 @@ impl Kinds<'_> {
             let Write { act, .. } = order.write(&pair);
             act
         } else {
-            objects::write(self.cluster, self.at, signer, own, now)
+            objects::write(self.cluster, self.at, signer, own)
         };
         let written = match act {
             Writing::Create(object) => {
