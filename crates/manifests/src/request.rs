@@ -155,9 +155,9 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
             let made = order::authority(cluster, at, (*ca, *place), &snapshot.uid, generation, context.now);
             authority_request(context, made, given.as_ref())
         }
-        KubeEffect::MakeNextAuthority { ca, place, given, secret, resource_version } => {
+        KubeEffect::MakeNextAuthority { ca, given, secret, resource_version } => {
             let (seen, generation) = ((secret, resource_version.as_str()), generation(context, *ca));
-            let made = order::next_authority((at, *ca, *place), &snapshot.uid, seen, generation, context.now);
+            let made = order::next_authority((at, *ca), &snapshot.uid, seen, generation, context.now);
             authority_request(context, made, given.as_ref())
         }
         KubeEffect::ArrangeAuthority { ca, secret, resource_version, signer } => {

@@ -156,7 +156,7 @@ fn s03_after_status_is_lost_another_authority_is_not_taken_for_that_of_the_leave
 }
 
 #[test]
-fn s03_the_next_cluster_of_a_name_takes_the_authority_of_the_one_before() {
+fn s03_the_next_cluster_of_a_name_takes_the_authority_of_the_one_before_only_with_its_data() {
     let mut earlier = with_tls();
     let mut left: Value = earlier.get(Kind::Secret, "demo-ca");
     left["metadata"]["annotations"][keys::CLUSTER_UID] = json!("uid of an earlier one");
@@ -179,6 +179,15 @@ fn s03_the_next_cluster_of_a_name_takes_the_authority_of_the_one_before() {
     };
     let mut world = World::new(&json!({ "size": 1, "version": "3.6.16" }));
     world.put(Kind::Secret, left.clone());
+    world.settle();
+    let (_, why, message) = world.condition("Progressing");
+    assert_eq!(why, "ForeignObjects", "{message}");
+    let uid = world.cluster().metadata.uid.unwrap();
+    assert!(message.contains(&format!("annotate it with operator.etcd.io/cluster-uid={uid}")), "{message}");
+    // A person who may write the Secret says that it is to sign.
+    world.edit(Kind::Secret, "demo-ca", |secret| {
+        secret["metadata"]["annotations"][keys::CLUSTER_UID] = json!(uid);
+    });
     world.settle();
     taken(&world);
 

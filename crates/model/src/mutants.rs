@@ -53,6 +53,7 @@ rules! {
     R25 = "R25",
     R19Bundle = "R19 bundle",
     R19Told = "R19 told",
+    R19OfData = "R19 of data",
     L3 = "L3",
     PGrace = "P grace",
     PSecondLook = "P second look",

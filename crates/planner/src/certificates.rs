@@ -86,18 +86,8 @@ fn create(draft: &mut Draft<'_>, ca: Ca, seen: &Certificates) {
         Some((_, Ok(authority))) => Some(authority.fingerprint.clone()),
         None => None,
     };
-    let make = match seen.authorities.get(&ca) {
-        None => KubeEffect::CreateAuthority { ca, place: AuthorityPlace::Signer, given },
-        // One without its key has the place, of which nothing is left to be had.
-        Some(left) => KubeEffect::MakeNextAuthority {
-            ca,
-            place: AuthorityPlace::Signer,
-            given,
-            secret: left.uid.clone(),
-            resource_version: left.resource_version.clone(),
-        },
-    };
-    draft.propose(Effect::kube(Step::B2, make));
+    let place = AuthorityPlace::Signer;
+    draft.propose(Effect::kube(Step::B2, KubeEffect::CreateAuthority { ca, place, given }));
 }
 
 /// The recorded authority, if its Secret does not exist and the one that the spec names has it.

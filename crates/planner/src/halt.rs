@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use quorate_model::{ManagedObject, MemberName, Waiting};
+use quorate_model::{Ca, ManagedObject, MemberName, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
 use crate::{budget, certificates, connection, restart, safety};
@@ -96,12 +96,29 @@ pub(crate) fn when_paused(draft: &mut Draft<'_>) -> Flow {
 /// Objects that this EtcdCluster does not own have its names. A running cluster is still maintained; a new one is not
 /// bootstrapped, unless it is the connection Secret alone, which no member needs.
 pub(crate) fn on_foreign_objects(draft: &mut Draft<'_>) -> Flow {
-    if draft.seen.foreign.is_empty() {
+    let authorities: Vec<String> = authorities_of_others(draft).collect();
+    if draft.seen.foreign.is_empty() && authorities.is_empty() {
         return ON;
     }
-    draft.wait(Waiting::ForeignObjects(draft.seen.foreign.values().cloned().collect()));
     let is_needed = |object: &ManagedObject| *object != ManagedObject::Connection;
-    if draft.record.is_bootstrapped() || !draft.seen.foreign.keys().any(is_needed) { ON } else { DONE }
+    let any_needed = draft.seen.foreign.keys().any(is_needed) || !authorities.is_empty();
+    let objects = draft.seen.foreign.values().cloned().chain(authorities).collect();
+    draft.wait(Waiting::ForeignObjects(objects));
+    if draft.record.is_bootstrapped() || !any_needed { ON } else { DONE }
+}
+
+/// R19: the Secrets of authorities that somebody put there, with what makes one this cluster's own.
+fn authorities_of_others(draft: &Draft<'_>) -> impl Iterator<Item = String> {
+    let seen = draft.seen;
+    let names = seen.certificates.iter().flat_map(|own| &own.authority_names);
+    let of_others: Vec<Ca> = seen.authorities_of_others(&draft.record).collect();
+    let names = names.filter(move |(ca, _)| of_others.contains(ca));
+    names.map(|(_, name)| {
+        format!(
+            "{name} (a certificate authority of no volume of this cluster: delete it, or, if it is to sign, annotate it with {}={})",
+            "operator.etcd.io/cluster-uid", seen.uid
+        )
+    })
 }
 
 /// R11: without quorum, Pods were restarted on their own volumes; nothing else is done.

@@ -296,12 +296,10 @@ fn begin(draft: &mut Draft<'_>, seen: &Certificates) {
 
 /// Makes the next authority beside the one that it takes the place of, or in a new Secret, if that is lost.
 fn make(ca: Ca, secret: Option<&AuthoritySecret>, given: Option<Fingerprint>) -> KubeEffect {
-    let place = AuthorityPlace::Next;
     match secret {
-        None => KubeEffect::CreateAuthority { ca, place, given },
+        None => KubeEffect::CreateAuthority { ca, place: AuthorityPlace::Next, given },
         Some(AuthoritySecret { uid, resource_version, .. }) => KubeEffect::MakeNextAuthority {
             ca,
-            place,
             given,
             secret: uid.clone(),
             resource_version: resource_version.clone(),

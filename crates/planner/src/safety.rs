@@ -106,8 +106,8 @@ fn may_write(scene: &Scene<'_>, write: &KubeEffect) -> Judged {
         KubeEffect::CreateAuthority { ca, place, given } => {
             certificates::may_create_authority(scene, (*ca, *place), given.as_ref())
         }
-        KubeEffect::MakeNextAuthority { ca, place, given, secret, resource_version } => {
-            rotation::may_make_next(scene, (*ca, *place), given.as_ref(), (secret, resource_version))
+        KubeEffect::MakeNextAuthority { ca, given, secret, resource_version } => {
+            rotation::may_make_next(scene, *ca, given.as_ref(), (secret, resource_version))
         }
         KubeEffect::ArrangeAuthority { ca, secret, resource_version, signer } => {
             rotation::may_arrange(scene, *ca, (secret, resource_version), signer)

@@ -374,3 +374,38 @@ fn s14_no_leaf_is_signed_before_both_authorities_are_recorded() {
     let issue = KubeEffect::IssueLeaf { leaf: Leaf::Server, by: ca("ca-1") };
     assert_eq!(verdict(&world, issue), Err(Unsafe::AnotherAuthority));
 }
+
+/// Somebody has put an authority of this incarnation of a cluster there before this one begins.
+fn planted(which: Ca, of: Option<&str>) -> World {
+    let mut world = World::new(3);
+    let mut planted = authority(&world.seen, "of-somebody", world.now);
+    planted.incarnation = of.map(quorate_model::ClusterUid::new);
+    certificates(&mut world.seen).authorities.insert(which, planted);
+    world
+}
+
+#[test]
+fn r19_an_authority_that_somebody_put_there_before_the_cluster_signs_nothing() {
+    for (which, of) in Ca::ALL.into_iter().flat_map(|ca| [None, Some("of another one")].map(|of| (ca, of))) {
+        let mut world = planted(which, of);
+        world.settle();
+        assert!(world.seen.pods.is_empty() && world.seen.record.authority_of(which).is_none());
+        let waiting = world.plan().waiting;
+        let is_named = |one: &Waiting| matches!(one, Waiting::ForeignObjects(all) if all[0].contains("certificate authority of no volume"));
+        assert!(waiting.iter().any(is_named), "{waiting:?}");
+
+        // A person says that it is the one.
+        let uid = world.seen.uid.clone();
+        certificates(&mut world.seen).authorities.get_mut(&which).unwrap().incarnation = Some(uid);
+        world.settle();
+        assert_eq!(world.seen.record.authority_of(which), Some(&ca("of-somebody")));
+        assert_eq!(world.seen.pods.len(), 3);
+
+        let begun = quorate_planner::safety::mutants::without("R19 of data", || {
+            let mut world = planted(which, of);
+            world.settle();
+            world.seen.record.authority_of(which).cloned()
+        });
+        assert_eq!(begun, Some(ca("of-somebody")));
+    }
+}

@@ -241,25 +241,20 @@ fn judge(world: &World, effect: KubeEffect) -> Result<(), Unsafe> {
 fn s15_r19_no_other_authority_than_the_named_one_is_made_and_peers_never_get_a_given_one() {
     let mut world = World::running(3);
     give(&mut world, GIVEN);
-    let put = |world: &World, (ca, place): (Ca, AuthorityPlace), given: Option<&str>| {
+    let next = |world: &World, ca: Ca, given: Option<&str>| {
         let secret = &world.seen.certificates.as_ref().unwrap().authorities[&ca];
         let (secret, resource_version) = (secret.uid.clone(), secret.resource_version.clone());
         judge(
             world,
             KubeEffect::MakeNextAuthority {
                 ca,
-                place,
                 given: given.map(Fingerprint::new),
                 secret,
                 resource_version,
             },
         )
     };
-    let next = |world: &World, ca: Ca, given: Option<&str>| put(world, (ca, AuthorityPlace::Next), given);
     assert_eq!(next(&world, Ca::Clients, Some(GIVEN)), Ok(()));
-    let in_place = || put(&world, (Ca::Clients, AuthorityPlace::Signer), Some(GIVEN));
-    assert_eq!(in_place(), Err(Unsafe::AnotherAuthority), "members trust the one that has the place");
-    without("AnotherAuthority", || assert_eq!(in_place(), Ok(())));
     assert_eq!(next(&world, Ca::Peers, None), Ok(()));
     for (ca, given) in [(Ca::Clients, None), (Ca::Clients, Some(OTHER)), (Ca::Peers, Some(GIVEN))] {
         assert_eq!(next(&world, ca, given), Err(Unsafe::OtherSource), "{ca} {given:?}");

@@ -7,7 +7,7 @@ use crate::world::certificates::DAY;
 use crate::world::rotation::{recorded, stage, step, until};
 use quorate_model::auth::AuthPolicy;
 use quorate_model::certificate::Validity;
-use quorate_model::effect::{AuthorityPlace, Unsafe};
+use quorate_model::effect::Unsafe;
 use quorate_model::rotation::RotationStage;
 use quorate_model::snapshot::{Authority, GivenAuthority, LeafCertificate};
 use quorate_model::{Ca, Effect, Fingerprint, Instant, KubeEffect, Leaf, Span, Step, Waiting};
@@ -320,27 +320,6 @@ fn auth_begins_only_once_the_certificate_of_the_operator_was_issued() {
 }
 
 #[test]
-fn an_authority_without_its_key_that_an_earlier_cluster_of_the_name_left_holds_up_no_new_one() {
-    let mut left = running();
-    let left = left.seen.certificates.take().unwrap().authorities[&Ca::Clients].clone();
-    for again in [None, Some(OTHER), Some(ONE)] {
-        let mut world = World::new(3);
-        if let Some(by) = again {
-            issue(&mut world, by, 1);
-        }
-        world.seen.certificates.as_mut().unwrap().authorities.insert(Ca::Clients, left.clone());
-        let story = world.settle();
-        assert_eq!(world.seen.pods.len(), 3, "{again:?}: {story} {}", says(&mut world));
-        let own =
-            world.seen.certificates.as_ref().unwrap().authorities[&Ca::Clients].content.clone().unwrap();
-        assert_eq!(
-            (own.keyless, own.fingerprint.as_str()),
-            again.map_or((false, recorded(&world)), |by| (true, by))
-        );
-    }
-}
-
-#[test]
 fn a_renewal_is_copied_also_where_another_certificate_is_missing_or_of_another_authority() {
     for other in [Err("it does not exist".to_owned()), Ok(OTHER)] {
         let mut world = running();
@@ -448,7 +427,6 @@ fn an_authority_without_its_key_takes_no_place_while_tenants_of_kamaji_need_the_
         let secret = &world.seen.certificates.as_ref().unwrap().authorities[&Ca::Clients];
         let make = KubeEffect::MakeNextAuthority {
             ca: Ca::Clients,
-            place: AuthorityPlace::Next,
             given: Some(Fingerprint::new(OTHER)),
             secret: secret.uid.clone(),
             resource_version: secret.resource_version.clone(),

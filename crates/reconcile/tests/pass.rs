@@ -5,7 +5,7 @@ mod driver;
 use driver::{Driver, OTHER_UID, OWN_UID, cluster, cluster_with, owned_by, parsed_volume, pod};
 use quorate_api::Reason;
 use quorate_manifests::{Act, Kind, Write};
-use quorate_model::effect::{Boot, EtcdCall, KubeEffect};
+use quorate_model::effect::{AuthorityPlace, Boot, EtcdCall, KubeEffect};
 use quorate_model::{
     Ca, ClockDifference, Effect, Fingerprint, Leaf, MemberId, MemberName, PeerUrl, Refusal, Span, Step, Uid,
 };
@@ -20,7 +20,10 @@ fn peer_service() -> Effect {
 }
 
 fn create_authority() -> Effect {
-    Effect::kube(Step::B2, KubeEffect::CreateAuthority { ca: Ca::Clients, given: None })
+    Effect::kube(
+        Step::B2,
+        KubeEffect::CreateAuthority { ca: Ca::Clients, place: AuthorityPlace::Signer, given: None },
+    )
 }
 
 fn client_service() -> Effect {

@@ -9,7 +9,8 @@ fn objects_of_another_operator_for_the_same_etcdcluster_are_never_changed() {
         let mut spec = plain(3);
         spec["tls"] = json!({ "provider": tls });
         let strike = |named| json!({ "at": 0, "what": { "fault": { "other-operator": named } } });
-        let strikes = json!(["demo", "demo-server-tls", "demo-connection"].map(strike));
+        let strikes =
+            json!(["demo", "demo-server-tls", "demo-connection", "demo-ca", "demo-peer-ca"].map(strike));
         ends_well(&json!({ "spec": spec, "wide": true, "departures": strikes }));
     }
 }

@@ -160,7 +160,7 @@ pub(crate) fn authority(
 
 /// C1: the order of the authority that is to take the place of the one in this Secret, beside it.
 pub(crate) fn next_authority(
-    (at, ca, place): (&ClusterRef, Ca, Place),
+    (at, ca): (&ClusterRef, Ca),
     uid: &ClusterUid,
     (secret, resource_version): (&Uid, &str),
     generation: u32,
@@ -173,8 +173,8 @@ pub(crate) fn next_authority(
             namespace: at.namespace.clone(),
             name: Certificate::Authority(ca).secret_name(at),
             act: Act::Patch(json!({ "metadata": metadata })),
-            ca: (place == Place::Signer).then_some(Trusted::Itself),
-            place,
+            ca: None,
+            place: Place::Next,
         },
     }
 }

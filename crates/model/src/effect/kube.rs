@@ -80,8 +80,6 @@ pub enum KubeEffect {
     MakeNextAuthority {
         /// Which.
         ca: Ca,
-        /// Where in the Secret.
-        place: AuthorityPlace,
         /// A copy of this one, in the Secret that the spec names; `None` if it is made.
         given: Option<Fingerprint>,
         /// Precondition: this Secret and no later one.
@@ -382,15 +380,6 @@ pub enum AuthorityPlace {
     Next,
 }
 
-impl fmt::Display for AuthorityPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Signer => "present",
-            Self::Next => "next",
-        })
-    }
-}
-
 impl fmt::Display for KubeEffect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -415,11 +404,11 @@ impl fmt::Display for KubeEffect {
             Self::DeleteAuthority { ca, secret, .. } => {
                 write!(f, "delete the Secret of the certificate authority of {ca} (uid {secret})")
             }
-            Self::MakeNextAuthority { ca, given: None, place, .. } => {
-                write!(f, "make the {place} certificate authority of {ca}")
+            Self::MakeNextAuthority { ca, given: None, .. } => {
+                write!(f, "make the next certificate authority of {ca}")
             }
-            Self::MakeNextAuthority { ca, given: Some(given), place, .. } => {
-                write!(f, "take {given} as the {place} certificate authority of {ca}")
+            Self::MakeNextAuthority { ca, given: Some(given), .. } => {
+                write!(f, "take {given} as the next certificate authority of {ca}")
             }
             Self::ArrangeAuthority { ca, signer, .. } => {
                 write!(f, "let certificate authority {signer} sign for {ca}")

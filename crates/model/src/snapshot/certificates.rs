@@ -10,6 +10,7 @@ use std::fmt;
 
 use super::Snapshot;
 use crate::certificate::{Ca, Fingerprint, Leaf, Validity};
+use crate::mutants::{Rule, is_broken};
 use crate::names::{ClusterUid, MemberName, Uid};
 use crate::record::Record;
 use crate::rotation::{RotateOrder, Rotation, RotationStage};
@@ -132,6 +133,8 @@ pub enum AuthorityLoss {
     },
     /// Its Secret cannot be read.
     Unreadable(String),
+    /// None is recorded, and this one is neither of this EtcdCluster nor of the data that it adopts: whoever put it there could sign for everybody.
+    OfAnother(Fingerprint),
     /// None is recorded, and this one did not sign the leaves that exist, or Pods run whose leaves do not exist.
     NotThatOfTheLeaves(Fingerprint),
 }
@@ -159,19 +162,30 @@ impl Snapshot {
             recorded: recorded.clone(),
             found: found.fingerprint.clone(),
         };
-        // Left by an earlier cluster of that name, without its key: what it has signed is somewhere else, and nothing here trusts it.
-        let is_left_over = || {
-            found.keyless
-                && certificates.leaves.is_empty()
-                && self.pods.is_empty()
-                && !certificates.gives(found)
-        };
         match recorded {
             Some(recorded) => Signing::Lost(other(recorded)),
-            None if is_left_over() => Signing::ToCreate,
+            None if !self.is_of_data(secret) => {
+                Signing::Lost(AuthorityLoss::OfAnother(found.fingerprint.clone()))
+            }
             None if self.signed_what_exists(certificates, ca, found) => Signing::With(secret, found),
             None => Signing::Lost(AuthorityLoss::NotThatOfTheLeaves(found.fingerprint.clone())),
         }
+    }
+
+    /// R19: whether an authority that is not recorded belongs to this EtcdCluster, or to the data that it adopts. Like a volume it names its incarnation.
+    pub fn is_of_data(&self, secret: &AuthoritySecret) -> bool {
+        let of_volumes = || self.volumes.values().any(|volume| volume.cluster_uid == secret.incarnation);
+        secret.incarnation.as_ref().is_some_and(|own| *own == self.uid || of_volumes())
+            || is_broken(Rule::R19OfData)
+    }
+
+    /// The Secrets of authorities that are not recorded and not of the data.
+    pub fn authorities_of_others(&self, record: &Record) -> impl Iterator<Item = Ca> {
+        let all = self.certificates.iter().flat_map(|own| &own.authorities);
+        let is_of_others = |(ca, secret): &(&Ca, &AuthoritySecret)| {
+            record.authority_of(**ca).is_none() && !self.is_of_data(secret)
+        };
+        all.filter(is_of_others).map(|(ca, _)| *ca)
     }
 
     /// Whether there is a leaf that members take. While its authority is lost they serve on with the leaves that there are.
@@ -262,11 +276,6 @@ impl Certificates {
     pub fn given_as(&self, fingerprint: &Fingerprint, record: &Record, now: Instant) -> Option<&Authority> {
         let usable = self.given.as_ref()?.usable(record, now).ok()?;
         (usable.fingerprint == *fingerprint).then_some(usable)
-    }
-
-    /// Whether the spec says that this authority comes from somewhere else.
-    fn gives(&self, authority: &Authority) -> bool {
-        self.given.as_ref().is_some_and(|given| given.is(&authority.fingerprint))
     }
 
     /// The leaf that this authority, which is without its key, has signed somewhere else, if it can be copied now: that which is there, or else that which
@@ -533,6 +542,10 @@ impl fmt::Display for AuthorityLoss {
                  {recorded}"
             ),
             Self::Unreadable(why) => write!(f, "it cannot be used: {why}"),
+            Self::OfAnother(found) => write!(
+                f,
+                "it has an authority that is neither of this EtcdCluster nor of its volumes: the fingerprint of its certificate begins with {found}"
+            ),
             Self::NotThatOfTheLeaves(found) => write!(
                 f,
                 "its authority did not sign the certificates that the members use: the fingerprint of its certificate \

@@ -2,7 +2,7 @@
 //! nobody presents what it signed. What members trust and present is seen by TLS handshakes, since a member reads the authorities that it trusts
 //! once, and the kubelet brings it a leaf late.
 
-use quorate_model::effect::{AuthorityPlace, Unsafe};
+use quorate_model::effect::Unsafe;
 use quorate_model::record::{Member, Stage};
 use quorate_model::rotation::{Handshake, Rotation, RotationStage};
 use quorate_model::snapshot::{Authority, Certificates, LeafCertificate};
@@ -122,18 +122,12 @@ pub(super) fn needs_secret(scene: &Scene<'_>, seen: &Certificates, ca: Ca) -> Ju
 /// C1: beside the authority that it takes the place of, and before anything is recorded.
 pub(super) fn may_make_next(
     scene: &Scene<'_>,
-    (ca, place): (Ca, AuthorityPlace),
+    ca: Ca,
     given: Option<&Fingerprint>,
     (secret, version): (&Uid, &str),
 ) -> Judged {
     super::clocks_agree(scene.seen)?;
-    let present = certificates::as_observed(scene, ca, secret, version)?;
-    // In the place of the signer only where none signs, and one is left over whose key is somewhere else.
-    let is_left_over = present.content.as_ref().is_ok_and(|present| present.keyless);
-    let is_first = scene.record.authority_of(ca).is_none() && is_left_over;
-    if is_first != (place == AuthorityPlace::Signer) {
-        forbid(Unsafe::AnotherAuthority)?;
-    }
+    certificates::as_observed(scene, ca, secret, version)?;
     let seen = scene.seen.certificates.as_ref().ok_or(Unsafe::AnotherAuthority)?;
     certificates::is_of_source(scene, seen, ca, given)?;
     if scene.record.rotation.is_some() && may_swap(scene.seen, scene.record, ca).is_err() {

@@ -156,7 +156,7 @@ pub fn write(seen: &mut Snapshot, now: Instant, write: &KubeEffect) -> bool {
         KubeEffect::DeleteAuthority { ca, secret, .. } => {
             assert_eq!(certificates.authorities.remove(ca).expect("deleted Secret exists").uid, *secret);
         }
-        KubeEffect::MakeNextAuthority { ca, place, given, secret, .. } => {
+        KubeEffect::MakeNextAuthority { ca, given, secret, .. } => {
             let copied = given.as_ref().map(|given| copy(certificates, given, now));
             let leaves = copied.as_ref().map(|copied| staged(certificates, copied));
             let seen = certificates.authorities.get_mut(ca).expect("the Secret exists");
@@ -167,10 +167,7 @@ pub fn write(seen: &mut Snapshot, now: Instant, write: &KubeEffect) -> bool {
                 Authority { fingerprint, certificate, validity: life(now), minted: true, keyless: false };
             let made = copied.unwrap_or(made);
             seen.staged = leaves.unwrap_or_else(|| std::mem::take(&mut seen.staged));
-            match place {
-                AuthorityPlace::Signer => seen.content = Ok(made),
-                AuthorityPlace::Next => seen.next = Some(made),
-            }
+            seen.next = Some(made);
         }
         KubeEffect::ArrangeAuthority { ca, secret, signer, .. } => {
             let seen = certificates.authorities.get_mut(ca).expect("the Secret exists");

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::World;
 use super::objects::{key, resource};
+use super::other_operator::is_of_other_operator;
 use crate::etcd::State;
 use crate::oracle::Property;
 use crate::trust::Mounted;
@@ -31,6 +32,7 @@ impl World {
             if let Some(secret) = self.object(Kind::Secret, &name)
                 && !self.trust.without_backups
                 && !self.trust.backups.contains_key(&name)
+                && !is_of_other_operator(&secret)
             {
                 self.trust.backups.insert(name, Value::clone(&secret));
             }

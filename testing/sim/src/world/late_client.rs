@@ -8,6 +8,7 @@ use quorate_model::rotation::RotationPolicy;
 use quorate_model::{Instant, Span};
 
 use super::World;
+use super::other_operator::is_of_other_operator;
 use crate::oracle::Property;
 use crate::trust::Mounted;
 
@@ -25,7 +26,7 @@ impl World {
         let Some(secret) = self.object(Kind::Secret, &connection::name(&self.at)) else { return };
         let (ca, cert) =
             (text(&secret, "/data/ca.crt").to_owned(), text(&secret, "/data/tls.crt").to_owned());
-        if cert.is_empty() {
+        if cert.is_empty() || is_of_other_operator(&secret) {
             return;
         }
         let now = self.now;

@@ -98,7 +98,9 @@ pub fn all() -> Vec<Named> {
         ),
         in_turn(),
         // Another operator has made the connection Secret of this EtcdCluster, and it is written over.
-        of_other_operator(),
+        of_other_operator("R25", "demo-connection"),
+        // Somebody has put an authority of peers there, by which they could write the log.
+        of_other_operator("R19 of data", "demo-peer-ca"),
         // A member that serves is removed at once.
         named("StillServes", Property::ClientsAreServed, [3, 2], json!([])),
         // A promoted member is never heard, and the scale-in that would remove it does not begin.
@@ -106,10 +108,11 @@ pub fn all() -> Vec<Named> {
     ]
 }
 
-fn of_other_operator() -> Named {
-    let strikes = json!([[0, { "fault": { "other-operator": "demo-connection" } }]]);
-    let mut named = named("R25", Property::OnlyOwnedObjectsChange, [3, 3], strikes);
+fn of_other_operator(rule: &'static str, object: &str) -> Named {
+    let strikes = json!([[0, { "fault": { "other-operator": object } }]]);
+    let mut named = named(rule, Property::OnlyOwnedObjectsChange, [3, 3], strikes);
     named.history.before = Vec::new();
+    named.history.spec["tls"] = json!({ "provider": "auto" });
     named
 }
 
