@@ -7,6 +7,7 @@ use std::fmt;
 use quorate_api::EtcdCluster;
 use quorate_api::cluster::{self, DEFAULT_IMAGE_REGISTRY, TlsProvider};
 use quorate_api::quantity::bytes;
+use quorate_model::mutants::{Rule, is_broken};
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{Target, Version};
 
@@ -282,6 +283,9 @@ fn grace_is_enough(spec: &cluster::PodSpec, flags: &[String]) -> Result<(), Inva
 /// this file reads this, so that nothing is derived from a refused spec. Of the newer one it has what is always safe: the size, the
 /// storage class of new volumes, the retention, and whether the cluster is paused.
 pub fn accepted(cluster: &EtcdCluster) -> Cow<'_, EtcdCluster> {
+    if is_broken(Rule::R26) {
+        return Cow::Borrowed(cluster);
+    }
     let recorded = cluster.status.as_ref().and_then(|status| status.accepted_spec.as_ref());
     let Some(recorded) = recorded.filter(|recorded| **recorded != to_accept(cluster)) else {
         return Cow::Borrowed(cluster);

@@ -8,11 +8,14 @@ use quorate_model::snapshot::{Authority, AuthorityLoss, AuthoritySecret, Certifi
 use quorate_model::{Ca, Effect, Fingerprint, KubeEffect, Leaf, Step, Waiting};
 
 use crate::draft::{Draft, Progress};
-use crate::rotate;
+use crate::{rotate, safety};
 
 /// Done when every leaf exists, so that Pods can mount them.
 pub(crate) fn provide(draft: &mut Draft<'_>) -> Progress {
     let Some(seen) = draft.seen.certificates.as_ref() else { return Progress::Done };
+    if take_anew(draft, seen) {
+        return Progress::Pending;
+    }
     // Both are recorded before the first leaf is signed: a leaf beside an authority of peers that is not recorded would be taken for that
     // of an earlier release.
     let mut all_known = true;
@@ -58,6 +61,34 @@ pub(crate) fn provide(draft: &mut Draft<'_>) -> Progress {
     // Only the Pods that would mount one wait for a leaf that nothing here can sign.
     let is_coming = draft.record.leaves().any(|leaf| is_missing(&leaf) && draft.signs(leaf));
     if is_ready && !is_coming { Progress::Done } else { Progress::Pending }
+}
+
+/// I1, I4, where nothing has ever started: the copy of an authority makes way for another one at once, if what is issued is all of that by now. Nobody
+/// trusts the one before, whose key is nowhere here. Whether that is under way.
+fn take_anew(draft: &mut Draft<'_>, seen: &Certificates) -> bool {
+    let Some(secret) = seen.authorities.get(&Ca::Clients) else { return false };
+    let given = seen.given.as_ref().and_then(|given| given.usable(&draft.record, draft.now).ok());
+    let Some(given) = given.filter(|given| given.keyless).map(|given| given.fingerprint.clone()) else {
+        return false;
+    };
+    let is_copy = draft.record.given && secret.content.as_ref().is_ok_and(|present| present.keyless);
+    let is_taken = draft.record.authority.as_ref() == Some(&given) && secret.is_first(&given);
+    if !is_copy || is_taken || safety::may_take_anew(draft.seen, &draft.record).is_err() {
+        return false;
+    }
+    let next = given.clone();
+    draft.write_record(Step::I1, |record| record.record_authority(Ca::Clients, next));
+    if !secret.is_first(&given) {
+        let make = KubeEffect::MakeNextAuthority {
+            ca: Ca::Clients,
+            place: AuthorityPlace::Signer,
+            given: Some(given),
+            secret: secret.uid.clone(),
+            resource_version: secret.resource_version.clone(),
+        };
+        draft.propose(Effect::kube(Step::I4, make));
+    }
+    true
 }
 
 /// Whether each leaf is what a Pod that starts now has to read, or cannot become that.

@@ -85,6 +85,10 @@ pub enum Unsafe {
     TenantsNeedKey,
     /// R19, C4, C6: a DataStore of Kamaji may exist, and the Secret by which its tenants follow the rotation does not have what they are to follow.
     TenantsNotTold,
+    /// R26: the accepted spec does not ask cert-manager for this, or nothing is changed now.
+    NotAsked,
+    /// R25: it is not shown to be what cert-manager made for this EtcdCluster, or it has changed.
+    NotIssuedForThis,
     /// R23: the operator's clock differs from the API server's, so nothing is signed or old enough to be given up, and how long ago clients
     /// were led away is not known (R24).
     ClockDiffers(ClockDifference),
@@ -176,6 +180,8 @@ impl Unsafe {
         OtherSource,
         TenantsNeedKey,
         TenantsNotTold,
+        NotAsked,
+        NotIssuedForThis,
         ClockDiffers,
         AuthNotOrdered,
         TenantsNeedAuth,
@@ -308,6 +314,10 @@ impl fmt::Display for Unsafe {
             Self::TenantsNotTold => f.write_str(
                 "tenants of Kamaji follow by the Secret NAME-root-client-tls of this EtcdCluster, which does not have the new authority yet: DataStoreReady says \
                  what keeps it from being written, and that it is taken by something else, if it is",
+            ),
+            Self::NotAsked => f.write_str("the spec that was accepted does not ask cert-manager for this"),
+            Self::NotIssuedForThis => f.write_str(
+                "cert-manager has not made it for this EtcdCluster, or somebody has changed it meanwhile, so it is neither changed nor written over",
             ),
             Self::ClockDiffers(differs) => write!(
                 f,
