@@ -51,7 +51,13 @@ pub(crate) fn provide(draft: &mut Draft<'_>) -> Progress {
     let is_missing = |leaf: &Leaf| !seen.leaves.contains_key(leaf);
     if !draft.record.is_bootstrapped() {
         let any_missing = draft.record.leaves().any(|leaf| is_missing(&leaf));
-        return if any_missing { Progress::Pending } else { Progress::Done };
+        // Taken anew, all Secrets are of that generation before the first Pod is made.
+        let is_anew = draft.record.trust > 0 && draft.seen.pods.is_empty();
+        if is_anew {
+            rotate::advance(draft);
+        }
+        let is_done = !any_missing && (!is_anew || is_settled(draft, seen));
+        return if is_done { Progress::Done } else { Progress::Pending };
     }
     // No member serves, so no pass comes as far as this otherwise, and whatever starts reads all anew.
     let is_ready = !draft.seen.pods.is_empty() || {
@@ -76,8 +82,14 @@ fn take_anew(draft: &mut Draft<'_>, seen: &Certificates) -> bool {
     if !is_copy || is_taken || safety::may_take_anew(draft.seen, &draft.record).is_err() {
         return false;
     }
-    let next = given.clone();
-    draft.write_record(Step::I1, |record| record.record_authority(Ca::Clients, next));
+    if draft.record.authority.as_ref() != Some(&given) {
+        let next = given.clone();
+        draft.write_record(Step::I1, |record| {
+            record.record_authority(Ca::Clients, next);
+            // Kubelets may still have what was copied before: Pods wait for this generation.
+            record.trust += 1;
+        });
+    }
     if !secret.is_first(&given) {
         let make = KubeEffect::MakeNextAuthority {
             ca: Ca::Clients,

@@ -277,7 +277,8 @@ impl World {
 
     /// Changes the spec by a merge patch, or orders a restore in place, if the API server accepts it. A person may also write a Secret, before
     /// the rest: `{"secret": {"name", "data"}}`, without data to remove it, or several at once; and install cert-manager, or exchange the CA of the
-    /// Issuer: `{"certManager": {"ca": 71}}`.
+    /// Issuer: `{"certManager": {"ca": 71}}`; and change a
+    /// Certificate, or delete it: `{"certificate": {"name", "patch"}}`.
     pub fn edit(&mut self, spec: &Value) -> Result<(), String> {
         self.spec_changed();
         self.remedy = Remedy::NotYet;
@@ -292,6 +293,9 @@ impl World {
             let mut rest = spec.clone();
             rest.as_object_mut().map(|rest| rest.remove("certManager"));
             return self.edit(&rest);
+        }
+        if let Some(certificate) = spec.get("certificate") {
+            return self.change_certificate(certificate);
         }
         if let Some(secret) = spec.get("secret") {
             for secret in secret.as_array().unwrap_or(&vec![secret.clone()]) {

@@ -45,8 +45,8 @@ const OF_ROTATION: [&str; 6] =
 const OF_AUTH: [&str; 6] =
     ["AuthNotOrdered", "NoRootUser", "RootNotNew", "OthersAreRoot", "LacksCredential", "TenantsNeedAuth"];
 
-/// Only a spec that names an authority has them: `crates/planner/tests/given.rs` and `issued.rs`, and `issued.rs` here, show that they are needed.
-const OF_SOURCES: [&str; 3] = ["OtherSource", "TenantsNeedKey", "verified"];
+/// Only a spec that names an authority has them: `crates/planner/tests/given.rs`, `issued.rs` and `issuance.rs`, and `issued.rs` here, show that they are needed.
+const OF_SOURCES: [&str; 5] = ["OtherSource", "TenantsNeedKey", "verified", "NotAsked", "NotIssuedForThis"];
 
 /// The model has no DataStores: `crates/planner/tests/rotate.rs` shows that it is needed.
 const OF_TENANTS: [&str; 1] = ["TenantsNotTold"];

@@ -58,6 +58,15 @@ impl World {
         self.cert_manager = Some(CertManager { ca: issuer["ca"].as_u64(), issued });
     }
 
+    /// Somebody changes a Certificate, or deletes it.
+    pub(super) fn change_certificate(&self, change: &Value) -> Result<(), String> {
+        let of = key(Kind::Certificate, &self.at, change["name"].as_str().unwrap_or_default());
+        if change["patch"].is_null() {
+            return self.store.delete(&of, &DeleteOptions::default()).map(drop).map_err(|error| error.message);
+        }
+        self.change(&of, Part::Main, |certificate| json_patch::merge(certificate, &change["patch"]))
+    }
+
     /// It issues what is to be issued. Returns whether anything changed.
     pub(super) fn issue_certificates(&mut self) -> bool {
         if self.cert_manager.is_none() {

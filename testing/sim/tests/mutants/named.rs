@@ -99,6 +99,8 @@ pub fn all() -> Vec<Named> {
         in_turn(),
         // Another operator has made the connection Secret of this EtcdCluster, and it is written over.
         of_other_operator(),
+        // A tenant names an issuer of the whole Kubernetes that the operator does not allow.
+        of_refused_issuer(),
         // A member that serves is removed at once.
         named("StillServes", Property::ClientsAreServed, [3, 2], json!([])),
         // A promoted member is never heard, and the scale-in that would remove it does not begin.
@@ -110,6 +112,18 @@ fn of_other_operator() -> Named {
     let strikes = json!([[0, { "fault": { "other-operator": "demo-connection" } }]]);
     let mut named = named("R25", Property::OnlyOwnedObjectsChange, [3, 3], strikes);
     named.history.before = Vec::new();
+    named
+}
+
+fn of_refused_issuer() -> Named {
+    let tls = json!({ "provider": "cert-manager", "providerCfg": { "certManagerCfg": {
+        "issuerKind": "ClusterIssuer", "issuerName": "company",
+    } } });
+    let edit = json!([[0, { "edit": { "certManager": { "ca": 71 }, "tls": tls } }]]);
+    let mut named = named("R26", Property::NothingOfRefusedSpecs, [3, 3], edit);
+    for spec in [&mut named.history.before[0], &mut named.history.spec] {
+        spec["tls"] = json!({ "provider": "auto" });
+    }
     named
 }
 
