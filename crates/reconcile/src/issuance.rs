@@ -1,7 +1,7 @@
 //! What is known of the Certificates of cert-manager. No watch shows them, since cert-manager need not be installed. So they are read in the passes of
 //! a cluster that asks for them, and of no other one, and for a while not again once all are as they should be.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use quorate_api::EtcdCluster;
@@ -31,6 +31,8 @@ pub(crate) struct Issuing {
     holds: Option<(Instant, Spec)>,
     /// The Certificates that were put right, and were not seen as they should be since.
     put_right: BTreeMap<Leaf, Tried>,
+    /// Those that were read since they were written last: a reply shows what was written, and not what becomes of it.
+    read_since: BTreeSet<Leaf>,
     /// Those that were to be issued anew.
     anew: BTreeMap<Leaf, Tried>,
     /// Until when nothing is created, as the API server had no such kind the last time.
@@ -88,7 +90,10 @@ impl Issuing {
         match read {
             Ok(Some(Object::Secret(secret))) => drop(self.read.secrets.insert(leaf, secret.clone())),
             Ok(None) if kind == Kind::Secret => drop(self.read.secrets.remove(&leaf)),
-            Ok(Some(Object::Certificate(found))) => self.found(leaf, Some(found.clone())),
+            Ok(Some(Object::Certificate(found))) => {
+                self.found(leaf, Some(found.clone()));
+                self.read_since.insert(leaf);
+            }
             Ok(None) => self.found(leaf, None),
             Ok(Some(
                 Object::Cluster(_)
@@ -134,8 +139,10 @@ impl Issuing {
         for (leaf, one) in &mut issuance.leaves {
             let is_right = matches!(one.certificate, SeenCertificate::Own { matches: true, .. });
             if is_right {
-                self.put_right.remove(leaf);
                 self.read.refusals.remove(leaf);
+            }
+            if is_right && self.read_since.contains(leaf) {
+                self.put_right.remove(leaf);
             }
             let tried = if is_right { self.anew.get(leaf) } else { self.put_right.get(leaf) };
             let tried = tried.filter(|tried| tried.generation == generation);
@@ -213,6 +220,7 @@ impl Issuing {
         let name = found.metadata.name.as_deref().unwrap_or_default();
         if let Some(leaf) = cert_manager::leaf_called(Kind::Certificate, name) {
             self.found(leaf, Some(found.clone()));
+            self.read_since.remove(&leaf);
         }
     }
 
