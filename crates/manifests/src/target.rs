@@ -168,6 +168,7 @@ pub(crate) fn resolve_with(
     existing: Existing,
 ) -> Result<Target, Invalid> {
     let spec = &cluster.spec;
+    name(cluster)?;
     let version: Version =
         spec.version.parse().map_err(|error| Invalid::new("spec.version", format!("{error}")))?;
     let storage = storage(&spec.storage_spec)?;
@@ -212,6 +213,22 @@ pub(crate) fn resolve_with(
         return Err(Invalid::new("spec.auth.enabled", why));
     }
     Ok(Target { size, version, pod, storage, tls, auth })
+}
+
+/// Endings of names that the objects of a cluster have, so that those of `demo-peer` have names of those of `demo`: the Secret `demo-peer-ca`, the
+/// Service `demo-client`, the Secret `demo-root-client-tls`.
+const TAKEN_ENDINGS: [&str; 3] = ["-peer", "-client", "-root"];
+
+/// Objects of this cluster must not have names of objects of another one.
+fn name(cluster: &EtcdCluster) -> Result<(), Invalid> {
+    let name = cluster.metadata.name.as_deref().unwrap_or_default();
+    let Some(ending) = TAKEN_ENDINGS.into_iter().find(|ending| name.ends_with(ending)) else { return Ok(()) };
+    let other = name.strip_suffix(ending).unwrap_or_default();
+    let message = format!(
+        "a name that ends in {ending} is not possible: objects of an EtcdCluster {other} would have the names of objects of this one. Create it under \
+         another name"
+    );
+    Err(Invalid::new("metadata.name", message))
 }
 
 /// Whether members have the operator's credential: where etcd's auth is wanted, or on. What is on is switched off by order, and until then
