@@ -115,7 +115,13 @@ pub fn leaf_called(kind: Kind, named: &str) -> Option<Leaf> {
 }
 
 /// That somebody changes what the operator writes, so often in a row.
-pub fn changed(cluster: &EtcdCluster, at: &ClusterRef, leaf: Leaf, found: &Certificate, times: u32) -> String {
+pub fn changed(
+    cluster: &EtcdCluster,
+    at: &ClusterRef,
+    leaf: Leaf,
+    found: &Certificate,
+    times: u32,
+) -> String {
     format!(
         "Certificate {}/{} is changed whenever the operator writes it ({}), {times} times by now: look for a policy that does, and except it. It is \
          written again after growing pauses, an hour at most, and at once after an edit of spec.tls",
@@ -137,7 +143,8 @@ pub fn observe(
     if !is_wanted && !is_left(cluster) {
         return Seen::default();
     }
-    let asked = |leaf: Leaf| (is_wanted && (auth || leaf != Leaf::Operator)).then(|| asked(cluster, at, leaf));
+    let asked =
+        |leaf: Leaf| (is_wanted && (auth || leaf != Leaf::Operator)).then(|| asked(cluster, at, leaf));
     let secret = |leaf: Leaf| {
         let secret = secrets.get(&secret_name(leaf, at)).or_else(|| read.secrets.get(&leaf))?;
         Some((secret, is_issued(secret, leaf, at)))
@@ -233,12 +240,7 @@ fn asked(cluster: &EtcdCluster, at: &ClusterRef, leaf: Leaf) -> Asked {
 }
 
 /// What of a Certificate is not as the spec wants it, as a person finds it: `spec.duration`.
-pub fn differences(
-    cluster: &EtcdCluster,
-    at: &ClusterRef,
-    leaf: Leaf,
-    found: &Certificate,
-) -> Vec<String> {
+pub fn differences(cluster: &EtcdCluster, at: &ClusterRef, leaf: Leaf, found: &Certificate) -> Vec<String> {
     let desired = desired(cluster, at, leaf);
     let fields = desired["spec"].as_object().into_iter().flatten();
     let differs = |(field, desired): &(&String, &Value)| {
@@ -456,7 +458,8 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_patched_what_is_filled_in_is_free_and_nothing_is_made_of_another_spec_than_was_planned() {
+    fn what_differs_is_patched_what_is_filled_in_is_free_and_nothing_is_made_of_another_spec_than_was_planned()
+     {
         let cfg = json!({ "issuerName": "ca", "organizations": ["o"] });
         let mut found = made(&cfg, Leaf::Server);
         found["spec"]["revisionHistoryLimit"] = json!(1);
@@ -506,11 +509,15 @@ mod tests {
         let of_free = seen(&free).issuance.leaves;
         assert!(of_free[&Leaf::Server].asked.is_some() && of_free[&Leaf::Operator].asked.is_none());
 
-        let taken = Read { secrets: secrets(json!({ "cert-manager.io/certificate-name": "other" })), ..free.clone() };
+        let taken =
+            Read { secrets: secrets(json!({ "cert-manager.io/certificate-name": "other" })), ..free.clone() };
         let taken = seen(&taken);
         assert!(taken.issuance.leaves[&Leaf::Server].would_take_a_secret() && taken.issuance.is_pending);
         assert!(taken.says.unwrap().starts_with("Secret default/demo-server-issued exists"));
-        let left = Read { secrets: secrets(json!({ "cert-manager.io/certificate-name": "demo-server" })), ..free.clone() };
+        let left = Read {
+            secrets: secrets(json!({ "cert-manager.io/certificate-name": "demo-server" })),
+            ..free.clone()
+        };
         assert!(!seen(&left).issuance.leaves[&Leaf::Server].would_take_a_secret());
 
         let mut made: Certificate = serde_json::from_value(made(&cfg, Leaf::Server)).unwrap();
@@ -519,12 +526,19 @@ mod tests {
             read.certificates.insert(Leaf::Server, Some(Arc::new(made.clone())));
             seen(&read)
         };
-        let own = |seen: &Seen| matches!(seen.issuance.leaves[&Leaf::Server].certificate, SeenCertificate::Own { matches: true, .. });
+        let own = |seen: &Seen| {
+            matches!(
+                seen.issuance.leaves[&Leaf::Server].certificate,
+                SeenCertificate::Own { matches: true, .. }
+            )
+        };
         assert!(own(&of(&made)));
         // R25: another operator makes the same EtcdCluster the owner of its objects.
         made.metadata.labels = None;
         assert!(!own(&of(&made)));
-        assert!(of(&made).says.unwrap().starts_with("Certificate default/demo-server exists and is not owned"));
+        assert!(
+            of(&made).says.unwrap().starts_with("Certificate default/demo-server exists and is not owned")
+        );
         made.metadata.labels = Some(labels::of_cluster(&at()));
         made.metadata.owner_references = None;
         assert!(!own(&of(&made)));

@@ -23,7 +23,8 @@ use quorate_api::{EtcdCluster, EtcdClusterStatus, EtcdRestore, duration, keys};
 use quorate_model::auth::AuthPolicy;
 use quorate_model::quorum_recovery::RecoverFrom;
 use quorate_model::snapshot::{
-    Certificates, DefaultsTurn, Etcd, Issuance, LastNodes, Pod as MemberPod, Presence, ReplacementPolicy, Volume,
+    Certificates, DefaultsTurn, Etcd, Issuance, LastNodes, Pod as MemberPod, Presence, ReplacementPolicy,
+    Volume,
 };
 use quorate_model::{
     ClusterId, ClusterRef, ClusterUid, ManagedObject, MemberId, MemberName, Ordinal, Record, Snapshot, Span,

@@ -21,7 +21,8 @@ fn derived(name: &str) -> BTreeSet<(Kind, String)> {
     let at = ClusterRef::new("default", name);
     let secrets = credentials::secrets(&at, None, []).into_iter().map(|name| (Kind::Secret, name));
     let own = [Kind::Budget, Kind::NetworkPolicy].map(|kind| (kind, name.to_owned()));
-    let certificates = cert_manager::leaves(true).map(|leaf| (Kind::Certificate, cert_manager::name(leaf, &at)));
+    let certificates =
+        cert_manager::leaves(true).map(|leaf| (Kind::Certificate, cert_manager::name(leaf, &at)));
     names_to_bootstrap(&cluster(name)).into_iter().chain(secrets).chain(own).chain(certificates).collect()
 }
 
@@ -41,7 +42,8 @@ fn endings() -> BTreeSet<String> {
 fn a_cluster_whose_objects_would_have_names_of_another_one_is_refused_and_no_other_is() {
     let refused = |name: &str| resolve(&cluster(name), &Defaults::default()).err();
     assert_eq!(refused("demo"), None);
-    let common = |one: &str, other: &str| derived(one).intersection(&derived(other)).cloned().collect::<Vec<_>>();
+    let common =
+        |one: &str, other: &str| derived(one).intersection(&derived(other)).cloned().collect::<Vec<_>>();
     let mut meets = BTreeSet::new();
     for ending in endings() {
         let other = format!("demo{ending}");

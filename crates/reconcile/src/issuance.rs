@@ -180,7 +180,9 @@ impl Issuing {
         generation: Option<i64>,
         now: Instant,
     ) {
-        if let KubeEffect::ChangeCertificate { leaf, .. } | KubeEffect::CreateCertificate { leaf, .. } = effect {
+        if let KubeEffect::ChangeCertificate { leaf, .. } | KubeEffect::CreateCertificate { leaf, .. } =
+            effect
+        {
             let why = result.err().flatten();
             match why {
                 // It was not there, so the API server has no such kind.

@@ -46,7 +46,12 @@ fn rest(world: &mut World) {
     go(world);
     world.judge_rest();
     assert_eq!(world.oracle.violation(), None);
-    assert_eq!(condition(world, "TLSReady").0, "True CertificatesIssued", "{}", condition(world, "TLSReady").1);
+    assert_eq!(
+        condition(world, "TLSReady").0,
+        "True CertificatesIssued",
+        "{}",
+        condition(world, "TLSReady").1
+    );
     assert_eq!(condition(world, "Available").0, "True Available");
 }
 
@@ -73,7 +78,11 @@ fn a_cluster_begins_by_cert_manager_follows_another_ca_of_it_and_leaves_it_and_n
     world.edit(&json!({ "tls": { "provider": "auto", "providerCfg": null } })).unwrap();
     rest(&mut world);
     assert!(world.names(Kind::Certificate).is_empty());
-    assert!(!world.names(Kind::Secret).iter().any(|name| name.ends_with("-issued")), "{:?}", world.names(Kind::Secret));
+    assert!(
+        !world.names(Kind::Secret).iter().any(|name| name.ends_with("-issued")),
+        "{:?}",
+        world.names(Kind::Secret)
+    );
 }
 
 #[test]
@@ -105,7 +114,9 @@ fn without_cert_manager_nothing_is_made_and_status_says_so_until_it_is_installed
 fn a_secret_of_somebody_under_the_name_that_cert_manager_would_write_is_named_and_nothing_is_asked() {
     let begun = || {
         let mut world = World::new(&json!({ "size": 0, "version": "3.6.16" }));
-        world.edit(&json!({ "secret": { "name": "demo-server-issued", "data": { "password": "eA==" } } })).unwrap();
+        world
+            .edit(&json!({ "secret": { "name": "demo-server-issued", "data": { "password": "eA==" } } }))
+            .unwrap();
         world.edit(&issued(71)).unwrap();
         world.edit(&spec()).unwrap();
         for _ in 0..20 {
@@ -120,7 +131,10 @@ fn a_secret_of_somebody_under_the_name_that_cert_manager_would_write_is_named_an
     assert!(!world.names(Kind::Certificate).contains(&"demo-server".to_owned()));
     let (reason, message) = condition(&world, "TLSReady");
     assert_eq!(reason, "False AuthorityRefused");
-    assert!(message.contains("Secret default/demo-server-issued") && message.contains("Delete or rename it"), "{message}");
+    assert!(
+        message.contains("Secret default/demo-server-issued") && message.contains("Delete or rename it"),
+        "{message}"
+    );
     world.edit(&json!({ "secret": { "name": "demo-server-issued", "data": null } })).unwrap();
     rest(&mut world);
 }
@@ -129,11 +143,26 @@ fn a_secret_of_somebody_under_the_name_that_cert_manager_would_write_is_named_an
 #[test]
 fn s15_an_issuer_whose_ca_is_exchanged_before_anything_has_started_needs_nobody() {
     let (mut happened, mut anew) = (0, 0);
-    for at in ["before:B2", "after:B2", "before:I1", "after:I1", "before:I2", "after:I2", "after:I5", "before:B3", "after:B3", "before:B4", "after:B4"] {
-        for secrets in [vec!["demo-server-issued"], vec!["demo-client-issued"], vec!["demo-server-issued", "demo-client-issued"]] {
+    for at in [
+        "before:B2",
+        "after:B2",
+        "before:I1",
+        "after:I1",
+        "before:I2",
+        "after:I2",
+        "after:I5",
+        "before:B3",
+        "after:B3",
+        "before:B4",
+        "after:B4",
+    ] {
+        for secrets in [
+            vec!["demo-server-issued"],
+            vec!["demo-client-issued"],
+            vec!["demo-server-issued", "demo-client-issued"],
+        ] {
             // They are issued anew by the other CA, as after a renewal.
-            let gone: Vec<Value> =
-                secrets.iter().map(|name| json!({ "name": name, "data": null })).collect();
+            let gone: Vec<Value> = secrets.iter().map(|name| json!({ "name": name, "data": null })).collect();
             let edit = json!({ "certManager": { "ca": 72 }, "secret": gone });
             let story = sound_story(&json!({
                 "before": [{ "size": 0, "version": "3.6.16", "storageSpec": { "volumeSizeRequest": "1Gi" } }], "spec": {},

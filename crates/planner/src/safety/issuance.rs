@@ -15,12 +15,7 @@ pub(super) fn may_create(scene: &Scene<'_>, leaf: Leaf, asked: &Asked) -> Judged
 }
 
 /// Whether this Certificate may be changed so that it asks for this.
-pub(super) fn may_change(
-    scene: &Scene<'_>,
-    leaf: Leaf,
-    asked: &Asked,
-    observed: (&Uid, &str),
-) -> Judged {
+pub(super) fn may_change(scene: &Scene<'_>, leaf: Leaf, asked: &Asked, observed: (&Uid, &str)) -> Judged {
     is_own(as_asked(scene, leaf, Some(asked))?, observed)
 }
 
@@ -33,9 +28,10 @@ pub(super) fn may_delete(scene: &Scene<'_>, leaf: Leaf, observed: (&Uid, &str)) 
 /// nothing has started that would trust one of both.
 pub(super) fn may_delete_issued(scene: &Scene<'_>, leaf: Leaf, (secret, version): (&Uid, &str)) -> Judged {
     let seen = of_leaf(scene, leaf)?;
-    let is_that = seen.secret.as_ref().is_some_and(|seen| {
-        seen.is_issued && seen.uid == *secret && seen.resource_version == version
-    });
+    let is_that = seen
+        .secret
+        .as_ref()
+        .is_some_and(|seen| seen.is_issued && seen.uid == *secret && seen.resource_version == version);
     if !is_that {
         forbid(Unsafe::NotIssuedForThis)?;
     }

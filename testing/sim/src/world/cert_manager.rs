@@ -62,7 +62,11 @@ impl World {
     pub(super) fn change_certificate(&self, change: &Value) -> Result<(), String> {
         let of = key(Kind::Certificate, &self.at, change["name"].as_str().unwrap_or_default());
         if change["patch"].is_null() {
-            return self.store.delete(&of, &DeleteOptions::default()).map(drop).map_err(|error| error.message);
+            return self
+                .store
+                .delete(&of, &DeleteOptions::default())
+                .map(drop)
+                .map_err(|error| error.message);
         }
         self.change(&of, Part::Main, |certificate| json_patch::merge(certificate, &change["patch"]))
     }
@@ -99,7 +103,10 @@ impl World {
         // Whoever asks for a name of somebody's Secret has cert-manager write over it.
         let there = self.object(Kind::Secret, &named);
         if there.as_ref().is_some_and(|there| written_for(there).is_none()) {
-            let how = format!("Secret {named} is somebody's, and cert-manager writes over it for Certificate {}", name(asked));
+            let how = format!(
+                "Secret {named} is somebody's, and cert-manager writes over it for Certificate {}",
+                name(asked)
+            );
             self.oracle.add_violation(Property::OnlyOwnedObjectsChange, how);
         }
         if there.is_some() {
@@ -122,7 +129,9 @@ impl World {
             },
             "type": "kubernetes.io/tls", "data": data,
         });
-        self.store.create(&resource(Kind::Secret), &self.at.namespace, secret, false).expect("a Secret of plain parts");
+        self.store
+            .create(&resource(Kind::Secret), &self.at.namespace, secret, false)
+            .expect("a Secret of plain parts");
         let of = key(Kind::Certificate, &self.at, name(asked));
         let ready = json!({ "conditions": [{ "type": "Ready", "status": "True", "message": "" }] });
         let _ = self.change(&of, Part::Status, |certificate| certificate["status"] = ready);
@@ -144,15 +153,13 @@ impl World {
                 client_of_others(&ca.key, common_name, number, validity)
             }
         };
-        match ca {
-            Some(number) => {
-                let ca = authority("Example CA", number, Validity { not_before: 1_577_836_800_000, not_after: 4_102_444_800_000 });
-                (ca.cert.clone(), made(&ca))
-            }
-            None => {
-                let own = self_signed(common_name, &names, number, validity);
-                (own.cert.clone(), own)
-            }
+        if let Some(number) = ca {
+            let life = Validity { not_before: 1_577_836_800_000, not_after: 4_102_444_800_000 };
+            let ca = authority("Example CA", number, life);
+            (ca.cert.clone(), made(&ca))
+        } else {
+            let own = self_signed(common_name, &names, number, validity);
+            (own.cert.clone(), own)
         }
     }
 
