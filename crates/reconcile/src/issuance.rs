@@ -60,6 +60,16 @@ impl Issuing {
         at: &ClusterRef,
         now: Instant,
     ) -> Vec<Task> {
+        // Of most clusters there is nothing, and to read the accepted spec takes its time.
+        let recorded = cluster.status.as_ref().and_then(|status| status.accepted_spec.as_ref());
+        let has_secret = |leaf| view.secrets.contains_key(&cert_manager::secret_name(leaf, at));
+        let is_concerned = cert_manager::is_wanted(cluster)
+            || recorded.is_some_and(|spec| spec.contains("cert-manager"))
+            || !self.read.certificates.is_empty()
+            || cert_manager::leaves(true).any(has_secret);
+        if !is_concerned {
+            return Vec::new();
+        }
         let accepted = target::accepted(cluster);
         let is_wanted = cert_manager::is_wanted(cluster) || cert_manager::is_wanted(&accepted);
         let holds = self.holds.is_some_and(|(until, spec)| now < until && spec == of(cluster));
