@@ -60,7 +60,7 @@ pub struct Read {
     /// The CertificateRequests of the namespace.
     pub requests: Vec<Value>,
     /// Why a Certificate, or the Secret that it names, could not be read.
-    pub failures: BTreeMap<Leaf, String>,
+    pub failures: BTreeMap<(Kind, Leaf), String>,
     /// Why a Certificate could not be written when that was tried last.
     pub refusals: BTreeMap<Leaf, String>,
     /// The API server has no such kind.
@@ -149,8 +149,15 @@ pub fn observe(
         let secret = secrets.get(&secret_name(leaf, at)).or_else(|| read.secrets.get(&leaf))?;
         Some((secret, is_issued(secret, leaf, at)))
     };
+    // A Secret that a watch shows was not read.
+    let failure = |leaf: Leaf| {
+        let is_shown = secrets.contains_key(&secret_name(leaf, at));
+        let of_secret = read.failures.get(&(Kind::Secret, leaf)).filter(|_| !is_shown);
+        read.failures.get(&(Kind::Certificate, leaf)).or(of_secret)
+    };
     let one = |leaf: Leaf| {
         let certificate = match read.certificates.get(&leaf) {
+            _ if failure(leaf).is_some() => SeenCertificate::Unread,
             None => SeenCertificate::Unread,
             Some(None) => SeenCertificate::Absent,
             Some(Some(found)) if !labels::is_owned_by(&found.metadata, uid) => SeenCertificate::Foreign,
@@ -175,7 +182,7 @@ pub fn observe(
             let text = "cert-manager is not installed in this Kubernetes: there is no kind Certificate of cert-manager.io/v1";
             return Some(text.to_owned());
         }
-        if let Some(why) = read.failures.get(leaf).or_else(|| read.refusals.get(leaf)) {
+        if let Some(why) = failure(*leaf).or_else(|| read.refusals.get(leaf)) {
             return Some(format!("{certificate} {why}"));
         }
         match &one.certificate {

@@ -98,8 +98,14 @@ impl Issuing {
     pub(crate) fn take(&mut self, kind: Kind, name: &str, read: &Result<Option<Object>, WriteError>) -> bool {
         let Some(leaf) = cert_manager::leaf_called(kind, name) else { return false };
         match read {
-            Ok(Some(Object::Secret(secret))) => drop(self.read.secrets.insert(leaf, secret.clone())),
-            Ok(None) if kind == Kind::Secret => drop(self.read.secrets.remove(&leaf)),
+            Ok(Some(Object::Secret(secret))) => {
+                self.read.failures.remove(&(kind, leaf));
+                self.read.secrets.insert(leaf, secret.clone());
+            }
+            Ok(None) if kind == Kind::Secret => {
+                self.read.failures.remove(&(kind, leaf));
+                self.read.secrets.remove(&leaf);
+            }
             Ok(Some(Object::Certificate(found))) => {
                 self.found(leaf, Some(found.clone()));
                 self.read_since.insert(leaf);
@@ -115,8 +121,7 @@ impl Issuing {
             )) => {}
             // Whether somebody has one of both names is not known, so nothing is asked.
             Err(error) => {
-                self.read.certificates.remove(&leaf);
-                self.read.failures.insert(leaf, format!("cannot be read: {error}"));
+                self.read.failures.insert((kind, leaf), format!("cannot be read: {error}"));
             }
         }
         true
@@ -240,7 +245,7 @@ impl Issuing {
         if found.is_some() {
             self.missing_until = None;
         }
-        self.read.failures.remove(&leaf);
+        self.read.failures.remove(&(Kind::Certificate, leaf));
         self.read.certificates.insert(leaf, found);
     }
 }
@@ -274,4 +279,41 @@ fn tried(all: &mut BTreeMap<Leaf, Tried>, leaf: Leaf, generation: Option<i64>, n
     let times = before.map_or(0, |before| before.times) + 1;
     let pause = HOLDS.0.saturating_mul(2_u64.saturating_pow(times - 1)).min(LONGEST.0);
     all.insert(leaf, Tried { times, generation, next: now + Span(pause) });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Replies arrive in any order.
+    #[test]
+    fn where_a_certificate_or_its_secret_could_not_be_read_nothing_is_known_to_be_free() {
+        let cluster: EtcdCluster = serde_json::from_value(serde_json::json!({
+            "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster",
+            "metadata": { "name": "demo", "namespace": "default", "uid": "u-1" },
+            "spec": { "size": 1, "version": "3.6.16", "tls": { "provider": "cert-manager", "providerCfg": { "certManagerCfg": {
+                "issuerKind": "Issuer", "issuerName": "ca",
+            } } } },
+        }))
+        .unwrap();
+        let (at, uid) = (ClusterRef::new("default", "demo"), quorate_model::ClusterUid::new("u-1"));
+        let failed = || Err(WriteError::Unknown("no answer".to_owned()));
+        let mut issuing = Issuing::default();
+        let certificate = |issuing: &Issuing| {
+            let seen = cert_manager::observe(&cluster, (&at, &uid), false, &BTreeMap::new(), &issuing.read);
+            seen.issuance.leaves[&Leaf::Server].certificate.clone()
+        };
+        let names = [(Kind::Certificate, "demo-server"), (Kind::Secret, "demo-server-issued")];
+        for (fails, free) in [(names[0], names[1]), (names[1], names[0])] {
+            for order in [[fails, free], [free, fails]] {
+                for (kind, name) in order {
+                    let read = if kind == fails.0 { failed() } else { Ok(None) };
+                    assert!(issuing.take(kind, name, &read));
+                }
+                assert_eq!(certificate(&issuing), SeenCertificate::Unread, "{order:?}");
+            }
+            assert!(issuing.take(fails.0, fails.1, &Ok(None)));
+            assert_eq!(certificate(&issuing), SeenCertificate::Absent);
+        }
+    }
 }
