@@ -6,6 +6,8 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube_core::Resource;
 use quorate_api::EtcdCluster;
 
+use crate::cert_manager;
+
 /// A kind of object that is read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
@@ -23,6 +25,8 @@ pub enum Kind {
     Secret,
     /// The policy of the network.
     NetworkPolicy,
+    /// A Certificate of cert-manager. No watch shows it, as cert-manager need not be installed.
+    Certificate,
 }
 
 impl Kind {
@@ -36,6 +40,7 @@ impl Kind {
             Self::Budget => "PodDisruptionBudget",
             Self::Secret => "Secret",
             Self::NetworkPolicy => "NetworkPolicy",
+            Self::Certificate => "Certificate",
         }
     }
 
@@ -50,6 +55,7 @@ impl Kind {
             Self::Budget => PodDisruptionBudget::url_path(&(), namespace),
             Self::Secret => Secret::url_path(&(), namespace),
             Self::NetworkPolicy => NetworkPolicy::url_path(&(), namespace),
+            Self::Certificate => cert_manager::Certificate::url_path(&(), namespace),
         }
     }
 

@@ -24,7 +24,8 @@ use quorate_api::{EtcdCluster, EtcdClusterStatus, EtcdRestore, duration, keys};
 use quorate_model::auth::AuthPolicy;
 use quorate_model::quorum_recovery::RecoverFrom;
 use quorate_model::snapshot::{
-    Certificates, DefaultsTurn, Etcd, LastNodes, Pod as MemberPod, Presence, ReplacementPolicy, Volume,
+    Certificates, DefaultsTurn, Etcd, Issuance, LastNodes, Pod as MemberPod, Presence, ReplacementPolicy,
+    Volume,
 };
 use quorate_model::{
     ClusterId, ClusterRef, ClusterUid, ManagedObject, MemberId, MemberName, Ordinal, Record, Snapshot, Span,
@@ -93,7 +94,7 @@ pub fn names_to_bootstrap(cluster: &EtcdCluster) -> Vec<(Kind, String)> {
 /// The Snapshot of the objects, and what is wrong with the spec.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observation {
-    /// The Snapshot, without etcd's part and without what the API server refused.
+    /// The Snapshot, without the parts of etcd and of cert-manager, and without what the API server refused.
     pub snapshot: Snapshot,
     /// Why the spec cannot be carried out, if so. The committed target is then used.
     pub refused: Option<Invalid>,
@@ -208,6 +209,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
             given: given::read(secrets, &at, &cluster.spec.tls, defaults.verifier),
             ..certificate::read(secrets, &at, &uid, &cluster.spec.tls, auth)
         }),
+        issuance: Issuance::default(),
         etcd: Etcd::default(),
         replacement_policy: replacement_policy(cluster),
         sites: BTreeMap::new(),
@@ -494,7 +496,7 @@ impl Names<'_> {
 fn managed_object(kind: Kind, name: &str, at: &ClusterRef) -> Option<ManagedObject> {
     let member = || Some(MemberName::new(name)).filter(|member| at.ordinal(member).is_some());
     match kind {
-        Kind::Cluster => None,
+        Kind::Cluster | Kind::Certificate => None,
         Kind::Pod => member().map(ManagedObject::Pod),
         Kind::Volume => member().map(ManagedObject::Volume),
         Kind::Service if name == at.name => Some(ManagedObject::PeerService),

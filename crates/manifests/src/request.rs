@@ -24,7 +24,7 @@ use crate::labels::{self, is_owned_by};
 use crate::observe::ClusterObjects;
 use crate::pod::{self, Member};
 use crate::target::{AgentDelivery, Defaults};
-use crate::{backup_before, budget, connection, metadata, network_policy, service, volume};
+use crate::{backup_before, budget, cert_manager, connection, metadata, network_policy, service, volume};
 
 /// The input of a request, besides the effect.
 #[derive(Clone, Copy, Debug)]
@@ -202,6 +202,22 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
             let bundle = rotation::with_first(&context.seen.secrets, own, *leaf, by);
             let renewed = Renewed { secret, resource_version, trusts_authority: trusts, bundle };
             leaf_order(context, *leaf, by, Some(renewed))
+        }
+        KubeEffect::CreateCertificate { leaf, asked } => {
+            let act = cert_manager::create(cluster, at, *leaf, asked);
+            // The plan rests on this spec. An empty one is refused.
+            write(Kind::Certificate, &cert_manager::name(*leaf, at), act.unwrap_or(Act::Create(Value::Null)))
+        }
+        KubeEffect::ChangeCertificate { leaf, asked, certificate, resource_version } => {
+            let act = cert_manager::change(cluster, at, *leaf, asked, (certificate, resource_version));
+            write(Kind::Certificate, &cert_manager::name(*leaf, at), act.unwrap_or_else(refused_patch))
+        }
+        KubeEffect::DeleteCertificate { leaf, certificate, resource_version } => {
+            let act = delete(certificate, resource_version);
+            write(Kind::Certificate, &cert_manager::name(*leaf, at), act)
+        }
+        KubeEffect::DeleteIssued { leaf, secret, resource_version } => {
+            write(Kind::Secret, &cert_manager::secret_name(*leaf, at), delete(secret, resource_version))
         }
         KubeEffect::CreateVolume { member } => {
             let storage = &target(context).storage;

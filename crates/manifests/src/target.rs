@@ -7,6 +7,7 @@ use std::fmt;
 use quorate_api::EtcdCluster;
 use quorate_api::cluster::{self, DEFAULT_IMAGE_REGISTRY, TlsProvider};
 use quorate_api::quantity::bytes;
+use quorate_model::mutants::{Rule, is_broken};
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{Target, Version};
 
@@ -167,6 +168,7 @@ pub(crate) fn resolve_with(
     existing: Existing,
 ) -> Result<Target, Invalid> {
     let spec = &cluster.spec;
+    name(cluster)?;
     let version: Version =
         spec.version.parse().map_err(|error| Invalid::new("spec.version", format!("{error}")))?;
     let storage = storage(&spec.storage_spec)?;
@@ -211,6 +213,22 @@ pub(crate) fn resolve_with(
         return Err(Invalid::new("spec.auth.enabled", why));
     }
     Ok(Target { size, version, pod, storage, tls, auth })
+}
+
+/// Endings of names that the objects of a cluster have, so that those of `demo-peer` have names of those of `demo`: the Secret `demo-peer-ca`, the
+/// Service `demo-client`, the Secret `demo-root-client-tls`.
+const TAKEN_ENDINGS: [&str; 3] = ["-peer", "-client", "-root"];
+
+/// Objects of this cluster must not have names of objects of another one.
+fn name(cluster: &EtcdCluster) -> Result<(), Invalid> {
+    let name = cluster.metadata.name.as_deref().unwrap_or_default();
+    let Some(ending) = TAKEN_ENDINGS.into_iter().find(|ending| name.ends_with(ending)) else { return Ok(()) };
+    let other = name.strip_suffix(ending).unwrap_or_default();
+    let message = format!(
+        "a name that ends in {ending} is not possible: objects of an EtcdCluster {other} would have the names of objects of this one. Create it under \
+         another name"
+    );
+    Err(Invalid::new("metadata.name", message))
 }
 
 /// Whether members have the operator's credential: where etcd's auth is wanted, or on. What is on is switched off by order, and until then
@@ -282,6 +300,9 @@ fn grace_is_enough(spec: &cluster::PodSpec, flags: &[String]) -> Result<(), Inva
 /// this file reads this, so that nothing is derived from a refused spec. Of the newer one it has what is always safe: the size, the
 /// storage class of new volumes, the retention, and whether the cluster is paused.
 pub fn accepted(cluster: &EtcdCluster) -> Cow<'_, EtcdCluster> {
+    if is_broken(Rule::R26) {
+        return Cow::Borrowed(cluster);
+    }
     let recorded = cluster.status.as_ref().and_then(|status| status.accepted_spec.as_ref());
     let Some(recorded) = recorded.filter(|recorded| **recorded != to_accept(cluster)) else {
         return Cow::Borrowed(cluster);

@@ -384,7 +384,7 @@ fn s04_the_life_of_leaves_is_set_in_the_spec() {
 fn m08_a_certificate_that_is_not_valid_yet_is_reported_until_it_is_issued_anew() {
     let mut world = with_tls();
     world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["paused"] = json!(true));
-    world.now = Instant(world.now.0 - 8 * 3_600_000);
+    world.now = Instant(world.now.0 - 8 * 86_400_000);
     world.settle();
     let (status, reason, message) = world.condition("TLSReady");
     assert_eq!((&*status, &*reason), ("False", "CertificatesMissing"), "{message}");

@@ -13,6 +13,7 @@ mod issued;
 mod jobs;
 mod messages;
 mod metadata;
+mod names;
 mod network_policy;
 mod newer;
 mod objects;

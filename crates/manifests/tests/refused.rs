@@ -83,7 +83,7 @@ fn no_write_is_derived_from_a_refused_spec_whatever_is_wrong_with_it() {
 
         // The spec that was accepted once more is no news.
         world.edit(Kind::Cluster, "demo", |cluster| {
-            cluster["spec"] = running().objects[&(Kind::Cluster, "demo".to_owned())]["spec"].clone()
+            cluster["spec"] = running().objects[&(Kind::Cluster, "demo".to_owned())]["spec"].clone();
         });
         world.settle();
         assert_eq!(objects(&world), before, "{field}");

@@ -281,6 +281,9 @@ impl Effect {
                 | Step::W3
                 | Step::I3
                 | Step::I4
+                | Step::I5
+                | Step::I6
+                | Step::I7
                 | Step::C1
                 | Step::C2
                 | Step::C3

@@ -8,6 +8,7 @@ mod database;
 mod ended_pods;
 mod hashes;
 mod health;
+mod issuance;
 mod leadership;
 mod loss;
 mod network_policy;
@@ -52,6 +53,7 @@ pub use quarantine::Quarantine;
 
 pub use ended_pods::{EndedPods, RAN_WELL_FOR};
 pub use health::{READY_WITHIN, Unhealthy, Unready};
+pub use issuance::{Asked, Issuance, IssuedLeaf, IssuedSecret, SeenCertificate};
 pub use leadership::TransferAttempt;
 pub use network_policy::NetworkPolicy;
 pub use progress::{CommittedMark, DOUBT_INTERVAL, IN_SYNC_WITHIN, PROOF_INTERVAL, Proof};
@@ -157,6 +159,8 @@ pub struct Snapshot {
     pub network_policy: NetworkPolicy,
     /// The Secrets with certificates; `None` if TLS is off.
     pub certificates: Option<Certificates>,
+    /// What cert-manager is asked for, and what there is of it.
+    pub issuance: Issuance,
     /// What etcd reported.
     pub etcd: Etcd,
     /// `spec.maintenance`.

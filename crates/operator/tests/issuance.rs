@@ -281,3 +281,108 @@ async fn a_running_cluster_whose_edit_names_a_cluster_issuer_that_is_not_allowed
     ensure!(asked.is_empty(), "{asked:?}");
     operator.stop().await
 }
+
+/// A Secret that cert-manager would write over is named, and nothing is asked.
+#[tokio::test(start_paused = true)]
+async fn a_secret_of_somebody_under_the_name_that_cert_manager_would_write_is_named_and_left_alone()
+-> Result<()> {
+    let world = World::new().await?;
+    install(&world).await?;
+    let somebodys: Secret = serde_json::from_value(json!({ "metadata": { "name": "demo-server-issued" } }))?;
+    let somebodys = world.api::<Secret>().create(&PostParams::default(), &somebodys).await?;
+    let operator = world.operator();
+    world.create_cluster(by_cert_manager()).await?;
+    says(&world, "False AuthorityRefused: ").await?;
+    says(&world, "Secret default/demo-server-issued").await?;
+    says(&world, "so nothing is asked of cert-manager. Delete or rename it").await?;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    are_named(&world, &["demo-client"]).await?;
+    ensure!(world.api::<Secret>().get("demo-server-issued").await? == somebodys);
+    world.api::<Secret>().delete("demo-server-issued", &kube::api::DeleteParams::default()).await?;
+    are_named(&world, &["demo-client", "demo-server"]).await?;
+    operator.stop().await
+}
+
+/// A CA of an issuer.
+struct Ca {
+    cert: String,
+    issuer: rcgen::Issuer<'static, rcgen::KeyPair>,
+}
+
+fn ca() -> Result<Ca> {
+    let key = rcgen::KeyPair::generate()?;
+    let mut params = rcgen::CertificateParams::default();
+    params.distinguished_name.push(rcgen::DnType::CommonName, "Example CA");
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    params.key_usages = vec![rcgen::KeyUsagePurpose::KeyCertSign];
+    let cert = params.self_signed(&key)?.pem();
+    Ok(Ca { cert, issuer: rcgen::Issuer::new(params, key) })
+}
+
+/// What cert-manager writes for this Certificate by this CA, so many seconds after the world began.
+async fn issue(world: &World, leaf: &str, by: &Ca, after: i64) -> Result<()> {
+    let asked = certificates(world).get(&format!("demo-{leaf}")).await?;
+    let strings = |at: &str| {
+        let all = asked.data.pointer(at).and_then(Value::as_array).into_iter().flatten();
+        all.filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let mut params =
+        rcgen::CertificateParams::new([strings("/spec/dnsNames"), strings("/spec/ipAddresses")].concat())?;
+    let name = asked.data.pointer("/spec/commonName").and_then(Value::as_str).unwrap_or_default();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(rcgen::DnType::CommonName, name);
+    params.use_authority_key_identifier_extension = true;
+    params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+    if leaf == "server" {
+        params.extended_key_usages.push(rcgen::ExtendedKeyUsagePurpose::ServerAuth);
+    }
+    let now = time::OffsetDateTime::from_unix_timestamp(world.clock.now().0 / 1000)?;
+    params.not_before = now - time::Duration::hours(1) + time::Duration::seconds(after);
+    params.not_after = now + time::Duration::days(90);
+    let key = rcgen::KeyPair::generate()?;
+    let cert = params.signed_by(&key, &by.issuer)?.pem();
+    let secret: Secret = serde_json::from_value(json!({
+        "metadata": {
+            "name": format!("demo-{leaf}-issued"), "labels": { "operator.etcd.io/cluster": "demo" },
+            "annotations": {
+                "cert-manager.io/certificate-name": format!("demo-{leaf}"),
+                "cert-manager.io/issuer-name": "ca", "cert-manager.io/issuer-kind": "Issuer",
+            },
+        },
+        "stringData": { "tls.crt": cert, "tls.key": key.serialize_pem(), "ca.crt": by.cert },
+    }))?;
+    let data = secret.string_data.clone().unwrap_or_default();
+    let data = data.into_iter().map(|(key, text)| (key, k8s_openapi::ByteString(text.into_bytes())));
+    let secret = Secret { data: Some(data.collect()), string_data: None, ..secret };
+    world.api::<Secret>().create(&PostParams::default(), &secret).await?;
+    Ok(())
+}
+
+/// A CA, its Issuer and the EtcdCluster are applied in one file, and cert-manager issues the CA twice in that time.
+#[tokio::test(start_paused = true)]
+async fn a_ca_that_is_issued_twice_before_the_cluster_begins_needs_nobody() -> Result<()> {
+    let world = World::new().await?;
+    install(&world).await?;
+    let operator = world.operator();
+    world.create_cluster(by_cert_manager()).await?;
+    are_named(&world, &["demo-client", "demo-server"]).await?;
+    let (earlier, later) = (ca()?, ca()?);
+    issue(&world, "server", &earlier, 0).await?;
+    issue(&world, "client", &later, 10).await?;
+    until("what the earlier one issued is gone", async || {
+        let names = world.names::<Secret>().await?;
+        let issued: Vec<String> = names.into_iter().filter(|name| name.ends_with("-issued")).collect();
+        Ok(if issued == ["demo-client-issued"] { Ok(()) } else { Err(format!("{issued:?}")) })
+    })
+    .await?;
+    ensure!(world.names::<Pod>().await?.is_empty(), "nothing has begun");
+    issue(&world, "server", &later, 20).await?;
+    until("the cluster begins", async || {
+        let pods = world.names::<Pod>().await?;
+        Ok(if pods == ["demo-0"] { Ok(()) } else { Err(format!("{pods:?}")) })
+    })
+    .await?;
+    let copied = world.api::<Secret>().get("demo-server-tls").await?.data.unwrap_or_default();
+    ensure!(copied["ca.crt"].0 == later.cert.as_bytes(), "of the later one alone");
+    operator.stop().await
+}

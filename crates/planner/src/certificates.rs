@@ -13,6 +13,9 @@ use crate::rotate;
 /// Done when every leaf exists, so that Pods can mount them.
 pub(crate) fn provide(draft: &mut Draft<'_>) -> Progress {
     let Some(seen) = draft.seen.certificates.as_ref() else { return Progress::Done };
+    if !draft.record.is_bootstrapped() && rotate::take_anew(draft) {
+        return Progress::Pending;
+    }
     // Both are recorded before the first leaf is signed.
     let mut all_known = true;
     for ca in Ca::ALL {
@@ -46,7 +49,13 @@ pub(crate) fn provide(draft: &mut Draft<'_>) -> Progress {
     let is_missing = |leaf: &Leaf| !seen.leaves.contains_key(leaf);
     if !draft.record.is_bootstrapped() {
         let any_missing = draft.record.leaves().any(|leaf| is_missing(&leaf));
-        return if any_missing { Progress::Pending } else { Progress::Done };
+        // Taken anew, all Secrets are of that generation before the first Pod is made.
+        let is_anew = draft.record.trust > 0 && draft.seen.pods.is_empty();
+        if is_anew {
+            rotate::advance(draft);
+        }
+        let is_done = !any_missing && (!is_anew || is_settled(draft, seen));
+        return if is_done { Progress::Done } else { Progress::Pending };
     }
     // No member serves, so no pass comes as far as this otherwise, and whatever starts reads all anew.
     let is_ready = !draft.seen.pods.is_empty() || {

@@ -26,6 +26,7 @@ mod halt;
 mod hibernate;
 mod in_place;
 mod incarnation;
+mod issuance;
 mod leadership;
 mod maintain;
 mod membership;
@@ -57,6 +58,7 @@ use draft::{Draft, Flow};
 pub fn plan(seen: &Snapshot, now: Instant) -> Plan {
     let mut draft = Draft::new(seen, now);
     let ended_by = protocols(&mut draft).break_value();
+    issuance::keep(&mut draft, ended_by);
     draft.finish(ended_by)
 }
 

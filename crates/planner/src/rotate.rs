@@ -37,17 +37,40 @@ fn swap(draft: &mut Draft<'_>) -> bool {
     if safety::may_swap(draft.seen, &draft.record, ca).is_err() {
         return false;
     }
-    let Some(Wanted { order, given, .. }) =
-        permitted(draft, wanted_of(draft.seen, seen, &draft.record, (ca, draft.now)))
+    let wanted = wanted_of(draft.seen, seen, &draft.record, (ca, draft.now));
+    let Some(wanted) = permitted(draft, wanted) else { return false };
+    replace_at_once(draft, seen, wanted);
+    true
+}
+
+/// The same where nothing has ever started, and what is issued is all of another authority by now than what was copied: nobody trusts the one before, and
+/// its key is nowhere here. Whether that is under way.
+pub(crate) fn take_anew(draft: &mut Draft<'_>) -> bool {
+    let Some(seen) = draft.seen.certificates.as_ref() else { return false };
+    if safety::may_take_anew(draft.seen, &draft.record).is_err() {
+        return false;
+    }
+    if !arrange(draft, seen).is_empty() {
+        return true;
+    }
+    let is_copy = draft.record.given && seen.keyless().is_some();
+    let wanted = wanted_of_clients(draft.seen, seen, &draft.record, draft.now);
+    let Ok(Some(wanted)) = wanted.map(|wanted| wanted.filter(|wanted| is_copy && wanted.given.is_some()))
     else {
         return false;
     };
+    replace_at_once(draft, seen, wanted);
+    true
+}
+
+/// C1, then C4: makes or copies the authority, then records that it signs. No process trusts another one.
+fn replace_at_once(draft: &mut Draft<'_>, seen: &Certificates, Wanted { ca, order, given }: Wanted) {
     let from = draft.record.authority_of(ca).cloned();
     let secret = seen.authorities.get(&ca);
     let found = secret.and_then(|secret| made(draft, secret, from.as_ref(), given.as_ref()));
     let Some(to) = found.cloned() else {
         draft.propose(Effect::kube(Step::C1, make(ca, secret, given)));
-        return true;
+        return;
     };
     draft.write_record(Step::C4, |record| {
         record.keep_certificate(&to);
@@ -56,10 +79,10 @@ fn swap(draft: &mut Draft<'_>) -> bool {
             record.given = given.is_some();
         }
         record.rotation = record.rotation.take().filter(|rotation| rotation.ca != ca);
-        record.spent_rotation = order;
+        record.spent_rotation = order.or_else(|| record.spent_rotation.take());
+        // Kubelets may still have what was there before: Pods wait for this generation.
         record.trust += 1;
     });
-    true
 }
 
 /// What is wanted, if nothing is in the way of it that a person has to know.

@@ -10,6 +10,7 @@ mod certificates;
 mod claims;
 mod differ;
 mod incarnation;
+mod issuance;
 #[cfg(feature = "mutants")]
 pub mod mutants;
 mod quorum_recovery;
@@ -40,6 +41,7 @@ use quorate_model::{
 pub(crate) use claims::keeps_data;
 pub(crate) use differ::may_give_data_up;
 pub use incarnation::may_begin_incarnation;
+pub(crate) use issuance::may_take_anew;
 pub(crate) use quorum_recovery::{has_volume, loses_its_volume};
 pub use quorum_recovery::{is_read, is_stopped, may_recover};
 pub use replace::{has_claim, may_replace, needs_claim};
@@ -124,6 +126,16 @@ fn may_write(scene: &Scene<'_>, write: &KubeEffect) -> Judged {
         KubeEffect::IssueLeaf { leaf, by } => certificates::may_issue(scene, *leaf, by),
         KubeEffect::RenewLeaf { leaf, by, secret, resource_version } => {
             certificates::may_renew(scene, *leaf, by, secret, resource_version)
+        }
+        KubeEffect::CreateCertificate { leaf, asked } => issuance::may_create(scene, *leaf, asked),
+        KubeEffect::ChangeCertificate { leaf, asked, certificate, resource_version } => {
+            issuance::may_change(scene, *leaf, asked, (certificate, resource_version))
+        }
+        KubeEffect::DeleteCertificate { leaf, certificate, resource_version } => {
+            issuance::may_delete(scene, *leaf, (certificate, resource_version))
+        }
+        KubeEffect::DeleteIssued { leaf, secret, resource_version } => {
+            issuance::may_delete_issued(scene, *leaf, (secret, resource_version))
         }
         KubeEffect::CreateVolume { member } => may_create_volume(scene, member),
         KubeEffect::AnnotateVolume { member, volume, .. }

@@ -15,6 +15,7 @@ mod given;
 mod hazards;
 mod health;
 mod in_place;
+mod issuance;
 mod issued;
 mod leadership;
 mod learners;

@@ -19,7 +19,7 @@ use quorate_model::record::QuarantineCause;
 use quorate_model::rotation::{Handshake, RotationPolicy};
 use quorate_model::snapshot::{
     Alarm, AlarmKind, Answer, BackupState, Budget, BudgetPolicy, CLIENTS_LEAVE_WITHIN, COMPARED_WITHIN,
-    CommittedMark, Database, DefaultsTurn, DefragmentAttempt, Etcd, Hashes, KeysHash, List, Listed,
+    CommittedMark, Database, DefaultsTurn, DefragmentAttempt, Etcd, Hashes, Issuance, KeysHash, List, Listed,
     Maintenance, NetworkPolicy, Pod, Presence, Proof, Quarantine, ReplacementPolicy, Standstill, StatusReply,
     TransferAttempt, Unready, Volume,
 };
@@ -183,6 +183,7 @@ impl World {
                 client_service_selects_others: false,
                 connection: Presence::Absent,
                 network_policy: NetworkPolicy::default(),
+                issuance: Issuance::default(),
                 endpoints: BTreeSet::new(),
                 budget: None,
                 budget_policy: BudgetPolicy::OneAtATime,
@@ -686,6 +687,11 @@ impl World {
                 assert_eq!(ungated.uid, *pod);
                 (ungated.gated, ungated.ready, ungated.has_run) = (false, true, true);
             }
+            // No test of this World asks cert-manager.
+            KubeEffect::CreateCertificate { .. }
+            | KubeEffect::ChangeCertificate { .. }
+            | KubeEffect::DeleteCertificate { .. }
+            | KubeEffect::DeleteIssued { .. } => {}
             KubeEffect::DeleteBudget { .. } => self.seen.budget = None,
             KubeEffect::ApplyNetworkPolicy => {
                 self.seen.network_policy.presence = Presence::Matches;

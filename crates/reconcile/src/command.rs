@@ -10,6 +10,7 @@ use quorate_model::auth::SeenAuth;
 use quorate_model::effect::EtcdCall;
 use quorate_model::snapshot::{Answer, KeysHash, List, Proof, Site, VolumeSpace};
 use quorate_model::{Ca, Instant, MemberName, Revision};
+use serde_json::Value;
 
 use crate::objects::{Caches, Object};
 use crate::reply::{CallError, WriteError};
@@ -122,6 +123,8 @@ pub enum Task {
     },
     /// Ask whether the Kubernetes API would admit a creation, without creating anything. Answered by [`Reply::DryRun`].
     DryRun(Write),
+    /// Read the CertificateRequests of the cluster's namespace. Answered by [`Reply::CertificateRequests`].
+    CertificateRequests,
     /// Send a write to the Kubernetes API, once. Answered by [`Reply::Written`].
     Write(Write),
     /// Create an EtcdBackup, once. Answered by [`Reply::BackupCreated`].
@@ -166,6 +169,8 @@ pub enum Reply {
     Backup(Result<Option<Box<EtcdBackup>>, String>),
     /// Whether it would be admitted.
     DryRun(Result<(), WriteError>),
+    /// The CertificateRequests, or why they could not be read.
+    CertificateRequests(Result<Vec<Value>, String>),
     /// The object as it is after the write; `None` if a delete left nothing.
     Written(Result<Option<Object>, WriteError>),
     /// Whether the EtcdBackup was created.
@@ -203,6 +208,7 @@ impl Task {
             | Self::Site { .. }
             | Self::Backup { .. }
             | Self::DryRun(_)
+            | Self::CertificateRequests
             | Self::Generate(_) => false,
         }
     }

@@ -15,6 +15,7 @@ mod clocks;
 mod command;
 mod comparing;
 mod free_space;
+mod issuance;
 mod members;
 mod memory;
 mod objects;

@@ -15,6 +15,7 @@ use quorate_model::{ClockDifference, ClusterId, ClusterRef, Instant, Snapshot, S
 use crate::calm::Calm;
 use crate::comparing::Comparing;
 use crate::free_space::FreeSpace;
+use crate::issuance::Issuing;
 use crate::objects::{Caches, ClusterView, Object, ReadCluster, Versions};
 use crate::priority::PriorityClass;
 use crate::progress::Progress;
@@ -59,8 +60,8 @@ pub struct Memory {
     pub(crate) data_store: Option<DataStoreHealth>,
     /// The EtcdBackups that read a snapshot of a member.
     pub(crate) running_backups: BTreeSet<String>,
-    /// Why cert-manager has not issued a certificate, if the spec has it do so.
-    pub(crate) issuer_says: Option<String>,
+    /// What is known of the Certificates of cert-manager.
+    pub(crate) issuing: Issuing,
     /// The EtcdUsers whose users are not made yet.
     pub(crate) users_to_come: BTreeSet<String>,
     clusters: WriteCache<ReadCluster>,
@@ -112,13 +113,6 @@ impl Memory {
     /// The EtcdBackups that read a snapshot of a member of the cluster, from the next pass on.
     pub fn set_running_backups(&mut self, backups: BTreeSet<String>) {
         self.running_backups = backups;
-    }
-
-    /// Why cert-manager has not issued a certificate, from the next pass on. Whether that is news.
-    pub fn set_issuer_says(&mut self, says: Option<String>) -> bool {
-        let is_news = self.issuer_says != says;
-        self.issuer_says = says;
-        is_news
     }
 
     /// The EtcdUsers of the cluster whose users are not made yet, from the next pass on.
@@ -183,6 +177,7 @@ impl Memory {
             Object::Budget(object) => self.budgets.exists(object.clone(), now),
             Object::Secret(object) => self.secrets.exists(object.clone(), now),
             Object::NetworkPolicy(object) => self.network_policies.exists(object.clone(), now),
+            Object::Certificate(object) => self.issuing.exists(object),
         }
     }
 
@@ -212,10 +207,11 @@ impl Memory {
             Kind::Budget => &mut self.budgets,
             Kind::Secret => &mut self.secrets,
             Kind::NetworkPolicy => &mut self.network_policies,
+            Kind::Certificate => &mut self.issuing,
         }
     }
 
-    fn all(&self) -> [(Kind, &dyn Writes); 7] {
+    fn all(&self) -> [(Kind, &dyn Writes); 8] {
         [
             (Kind::Cluster, &self.clusters),
             (Kind::Pod, &self.pods),
@@ -224,12 +220,13 @@ impl Memory {
             (Kind::Budget, &self.budgets),
             (Kind::Secret, &self.secrets),
             (Kind::NetworkPolicy, &self.network_policies),
+            (Kind::Certificate, &self.issuing),
         ]
     }
 }
 
 /// The writes of any kind.
-trait Writes {
+pub(crate) trait Writes {
     fn gone(&mut self, name: &str, uid: &str, now: Instant);
     fn missing(&mut self, name: &str, now: Instant);
     fn unconfirmed(&self, now: Instant) -> Vec<String>;

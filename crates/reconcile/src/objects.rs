@@ -9,6 +9,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::{DeserializeGuard, Resource};
 use quorate_api::{EtcdCluster, EtcdRestore};
+use quorate_manifests::cert_manager::Certificate;
 use quorate_manifests::observe::{cut, trim};
 use quorate_manifests::{ClusterObjects, Kind, NameConflict};
 use serde::de::DeserializeOwned;
@@ -39,6 +40,8 @@ pub enum Object {
     Secret(Arc<Secret>),
     /// A policy of the network.
     NetworkPolicy(Arc<NetworkPolicy>),
+    /// A Certificate of cert-manager.
+    Certificate(Arc<Certificate>),
 }
 
 /// The objects of one cluster as the watches have them.
@@ -105,6 +108,7 @@ impl Object {
             Kind::Budget => kept(object).map(Self::Budget),
             Kind::Secret => kept(object).map(Self::Secret),
             Kind::NetworkPolicy => kept(object).map(Self::NetworkPolicy),
+            Kind::Certificate => kept(object).map(Self::Certificate),
         }
     }
 
@@ -118,6 +122,7 @@ impl Object {
             Self::Budget(_) => Kind::Budget,
             Self::Secret(_) => Kind::Secret,
             Self::NetworkPolicy(_) => Kind::NetworkPolicy,
+            Self::Certificate(_) => Kind::Certificate,
         }
     }
 
@@ -131,6 +136,7 @@ impl Object {
             Self::Budget(object) => &object.metadata,
             Self::Secret(object) => &object.metadata,
             Self::NetworkPolicy(object) => &object.metadata,
+            Self::Certificate(object) => &object.metadata,
         }
     }
 

@@ -40,7 +40,8 @@ pub fn is_visible(object: &Object, at: &ClusterRef, uid: &ClusterUid) -> bool {
         | Object::Service(_)
         | Object::Budget(_)
         | Object::Secret(_)
-        | Object::NetworkPolicy(_) => labels::is_owned_by(object.meta(), uid),
+        | Object::NetworkPolicy(_)
+        | Object::Certificate(_) => labels::is_owned_by(object.meta(), uid),
     }
 }
 
@@ -64,7 +65,9 @@ mod tests {
                 "uid": uid, "controller": controller,
             }] })
         };
-        for kind in [Kind::Pod, Kind::Service, Kind::Budget, Kind::Secret, Kind::NetworkPolicy] {
+        for kind in
+            [Kind::Pod, Kind::Service, Kind::Budget, Kind::Secret, Kind::NetworkPolicy, Kind::Certificate]
+        {
             for (key, value) in [(keys::CLUSTER, "demo"), (keys::MANAGED_BY, keys::MANAGED_BY_VALUE)] {
                 let mut labelled = owned("now", true);
                 labelled["labels"] = json!({ key: value });

@@ -281,6 +281,11 @@ impl Planned {
         self.compares
     }
 
+    /// Whether what cert-manager was asked for is not as it should be, which no watch shows. Then the next look takes less time.
+    pub fn waits_for_issuer(&self) -> bool {
+        self.snapshot.issuance.is_pending
+    }
+
     /// When the oldest part of what was observed of etcd was observed; without etcd, when the plan was made.
     fn observed_at(&self) -> Instant {
         let etcd = &self.snapshot.etcd;

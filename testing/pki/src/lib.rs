@@ -86,6 +86,15 @@ pub fn leaf(
     leaf_for(authority_key, common_name, names, number, (validity, usages))
 }
 
+/// A certificate that signs itself and is none of an authority, as a SelfSigned issuer of cert-manager makes it.
+pub fn self_signed(common_name: &str, names: &[String], number: u64, validity: Validity) -> Pair {
+    let mut params = params(common_name, names, Some(validity));
+    params.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    let cert = params.self_signed(&NumberedKey::of(number)).expect("a certificate of plain parts");
+    of_others(Pair { cert: cert.pem(), key: format!("key {number} of {common_name}") }, number)
+}
+
 fn leaf_for(
     authority_key: &str,
     common_name: &str,

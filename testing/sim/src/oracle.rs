@@ -337,6 +337,10 @@ impl Oracle {
             | KubeEffect::DeleteAuthority { .. }
             | KubeEffect::IssueLeaf { .. }
             | KubeEffect::RenewLeaf { .. }
+            | KubeEffect::CreateCertificate { .. }
+            | KubeEffect::ChangeCertificate { .. }
+            | KubeEffect::DeleteCertificate { .. }
+            | KubeEffect::DeleteIssued { .. }
             | KubeEffect::CreateVolume { .. }
             | KubeEffect::AnnotateVolume { .. }
             | KubeEffect::QuarantineVolume { .. }

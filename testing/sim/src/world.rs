@@ -4,6 +4,7 @@
 //! - `operator`: the operator, a step at a time; `former_leader`: an operator that lost the lease; `kubelet`: the nodes
 //! - `addresses`: who answers at the address of a Pod
 //! - `hashes`: hashes of members' data that take time
+//! - `cert_manager`: cert-manager, and the CA of the Issuer that it signs by
 //! - `canary`: disks that hang, and the readiness that follows
 //! - `clocks`: the clocks of the operator, of the API server and of kubelets
 //! - `budgets`: the disruption controller, evictions, drains
@@ -16,6 +17,7 @@ mod addresses;
 mod auth;
 mod budgets;
 mod canary;
+pub(crate) mod cert_manager;
 pub(crate) mod certificates;
 pub mod clocks;
 mod definition;
@@ -140,6 +142,8 @@ pub struct World {
     began_on: u64,
     writes: u64,
     pub(crate) trust: Trust,
+    /// cert-manager, if it is installed.
+    cert_manager: Option<cert_manager::CertManager>,
     remedy: Remedy,
     /// How many waits have passed while a fault stays.
     patience: usize,
@@ -181,6 +185,7 @@ impl World {
             began_on: 0,
             writes: 0,
             trust: Trust::default(),
+            cert_manager: None,
             remedy: Remedy::NotYet,
             patience: 0,
             rested_before_nodes: false,
@@ -253,6 +258,7 @@ impl World {
             began_on: self.began_on,
             writes: self.writes,
             trust: self.trust.clone(),
+            cert_manager: self.cert_manager.clone(),
             remedy: self.remedy.clone(),
             patience: self.patience,
             rested_before_nodes: self.rested_before_nodes,
@@ -271,7 +277,9 @@ impl World {
     }
 
     /// Changes the spec by a merge patch, or orders a restore in place, if the API server accepts it. A person may also write a Secret, before
-    /// the rest: `{"secret": {"name", "data"}}`, without data to remove it, or several at once.
+    /// the rest: `{"secret": {"name", "data"}}`, without data to remove it, or several at once; and install cert-manager, or exchange the CA of the
+    /// Issuer: `{"certManager": {"ca": 71}}`; and change a
+    /// Certificate, or delete it: `{"certificate": {"name", "patch"}}`.
     pub fn edit(&mut self, spec: &Value) -> Result<(), String> {
         self.spec_changed();
         self.remedy = Remedy::NotYet;
@@ -280,6 +288,15 @@ impl World {
         }
         if let Some(order) = spec.get("etcdRestore") {
             return self.order_restore(order);
+        }
+        if let Some(issuer) = spec.get("certManager") {
+            self.install_cert_manager(issuer);
+            let mut rest = spec.clone();
+            rest.as_object_mut().map(|rest| rest.remove("certManager"));
+            return self.edit(&rest);
+        }
+        if let Some(certificate) = spec.get("certificate") {
+            return self.change_certificate(certificate);
         }
         if let Some(secret) = spec.get("secret") {
             for secret in secret.as_array().unwrap_or(&vec![secret.clone()]) {
@@ -440,6 +457,7 @@ impl World {
             self.waited,
             &self.remedy,
             self.patience,
+            &self.cert_manager,
         )
             .hash(&mut hasher);
         self.hash_canaries(&mut hasher);

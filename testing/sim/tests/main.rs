@@ -6,6 +6,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 mod addresses;
 mod auth;
+mod cert_manager;
 mod certificates;
 mod claims;
 mod clients;

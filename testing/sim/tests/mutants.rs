@@ -53,8 +53,8 @@ const OF_ROTATION: [&str; 8] = [
 const OF_AUTH: [&str; 6] =
     ["AuthNotOrdered", "NoRootUser", "RootNotNew", "OthersAreRoot", "LacksCredential", "TenantsNeedAuth"];
 
-/// Only a spec that names an authority has them: `crates/planner/tests/given.rs` and `issued.rs`, and `issued.rs` here, show that they are needed.
-const OF_SOURCES: [&str; 3] = ["OtherSource", "TenantsNeedKey", "verified"];
+/// Only a spec that names an authority has them: `crates/planner/tests/given.rs`, `issued.rs` and `issuance.rs`, and `issued.rs` here, show that they are needed.
+const OF_SOURCES: [&str; 5] = ["OtherSource", "TenantsNeedKey", "verified", "NotAsked", "NotIssuedForThis"];
 
 /// What the budget, which is closed only after the volume of the next member exists, refuses as well; and a verdict that stays while
 /// its kubelet reports no more; and a restart in memory that nobody replaces. `crates/planner/tests/rules.rs`, `replace.rs` and

@@ -23,8 +23,9 @@ const AUTHORITY: Span = Span::seconds(3650 * 86_400);
 /// How long a leaf is valid, unless the spec says so.
 const LEAF: Span = Span::seconds(365 * 86_400);
 
-/// A certificate is valid from this long before its creation, because clocks differ. For a short life it is less.
-const BEFORE: Span = Span::seconds(600);
+/// A certificate is valid from this long before its creation, because clocks differ: that of a node may be hours behind, and it would refuse every
+/// renewed certificate until then. For a short life it is less, and no leaf begins before its authority.
+const BEFORE: Span = Span::seconds(86_400);
 
 /// A certificate and its key, as PEM.
 #[derive(Clone, PartialEq, Eq)]
@@ -316,7 +317,9 @@ fn validity(whose: &str, lifetime: Span, authority: Option<&Authority>, now: Ins
     let off = off.iter().take(8).fold(0_u64, |number, byte| (number << 8) | u64::from(*byte)) % spread;
     let ends = now + Span(lifetime.0 - off);
     let not_after = authority.map_or(ends, |authority| ends.min(authority.validity.not_after));
-    Validity { not_before: before(now, Span(BEFORE.0.min(lifetime.0 / 10))), not_after }
+    let begins = before(now, Span(BEFORE.0.min(lifetime.0 / 10)));
+    let not_before = authority.map_or(begins, |authority| begins.max(authority.validity.not_before));
+    Validity { not_before, not_after }
 }
 
 fn before(now: Instant, span: Span) -> Instant {

@@ -324,6 +324,6 @@ fn name(name: &GeneralName<'_>) -> Option<String> {
     v4.or(v6).ok()
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

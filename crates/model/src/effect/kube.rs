@@ -7,6 +7,7 @@ use crate::ids::{ClusterId, MemberId};
 use crate::names::{MemberName, PeerUrl, Uid};
 use crate::object::{ManagedObject, ObservedObject};
 use crate::record::QuarantineCause;
+use crate::snapshot::Asked;
 use crate::time::Instant;
 use crate::version::Version;
 
@@ -124,6 +125,42 @@ pub enum KubeEffect {
         leaf: Leaf,
         /// Precondition: the authority that signs it.
         by: Fingerprint,
+        /// Precondition: this Secret and no later one.
+        secret: Uid,
+        /// Precondition: as it was observed.
+        resource_version: String,
+    },
+    /// Ask cert-manager for a leaf: create its Certificate.
+    CreateCertificate {
+        /// The leaf.
+        leaf: Leaf,
+        /// Precondition: what the accepted spec asks for.
+        asked: Asked,
+    },
+    /// Put a Certificate right.
+    ChangeCertificate {
+        /// The leaf.
+        leaf: Leaf,
+        /// Precondition: what the accepted spec asks for.
+        asked: Asked,
+        /// Precondition: this Certificate and no later one.
+        certificate: Uid,
+        /// Precondition: as it was observed.
+        resource_version: String,
+    },
+    /// Delete a Certificate, on which nothing rests any more.
+    DeleteCertificate {
+        /// The leaf.
+        leaf: Leaf,
+        /// Precondition: this Certificate and no later one.
+        certificate: Uid,
+        /// Precondition: as it was observed.
+        resource_version: String,
+    },
+    /// Delete the Secret that cert-manager wrote for a Certificate of this cluster. While there is the Certificate, cert-manager issues it anew.
+    DeleteIssued {
+        /// The leaf.
+        leaf: Leaf,
         /// Precondition: this Secret and no later one.
         secret: Uid,
         /// Precondition: as it was observed.
@@ -281,6 +318,10 @@ impl KubeEffect {
         WriteTrust,
         IssueLeaf,
         RenewLeaf,
+        CreateCertificate,
+        ChangeCertificate,
+        DeleteCertificate,
+        DeleteIssued,
         CreateVolume,
         AnnotateVolume,
         ApplyMetadata,
@@ -320,6 +361,10 @@ impl KubeEffect {
             | Self::WriteTrust { .. }
             | Self::IssueLeaf { .. }
             | Self::RenewLeaf { .. }
+            | Self::CreateCertificate { .. }
+            | Self::ChangeCertificate { .. }
+            | Self::DeleteCertificate { .. }
+            | Self::DeleteIssued { .. }
             | Self::CreateVolume { .. }
             | Self::AnnotateVolume { .. }
             | Self::ApplyMetadata { .. }
@@ -345,6 +390,10 @@ impl KubeEffect {
             | Self::WriteTrust { .. }
             | Self::IssueLeaf { .. }
             | Self::RenewLeaf { .. }
+            | Self::CreateCertificate { .. }
+            | Self::ChangeCertificate { .. }
+            | Self::DeleteCertificate { .. }
+            | Self::DeleteIssued { .. }
             | Self::CreateVolume { .. }
             | Self::AnnotateVolume { .. }
             | Self::ApplyMetadata { .. }
@@ -419,6 +468,18 @@ impl fmt::Display for KubeEffect {
             }
             Self::IssueLeaf { leaf, by } => write!(f, "issue the {leaf} certificate, signed by {by}"),
             Self::RenewLeaf { leaf, by, .. } => write!(f, "renew the {leaf} certificate, signed by {by}"),
+            Self::CreateCertificate { leaf, .. } => {
+                write!(f, "ask cert-manager for the {leaf} certificate")
+            }
+            Self::ChangeCertificate { leaf, certificate, .. } => {
+                write!(f, "put the Certificate of {leaf} right (uid {certificate})")
+            }
+            Self::DeleteCertificate { leaf, certificate, .. } => {
+                write!(f, "delete the Certificate of {leaf} (uid {certificate})")
+            }
+            Self::DeleteIssued { leaf, secret, .. } => {
+                write!(f, "delete the Secret that cert-manager wrote for {leaf} (uid {secret})")
+            }
             Self::CreateVolume { member } => write!(f, "create volume {member}"),
             Self::AnnotateVolume { member, cluster_id, member_id, version, .. } => {
                 write!(f, "annotate volume {member} with cluster {cluster_id} member {member_id}")?;

@@ -85,6 +85,10 @@ pub enum Unsafe {
     TenantsNeedKey,
     /// R19, C4, C6: this Secret, which clients read, lacks what they are to follow in this stage of the rotation.
     NotTold(String),
+    /// R26: the accepted spec does not ask cert-manager for this, or nothing is changed now.
+    NotAsked,
+    /// R25: it is not shown to be what cert-manager made for this EtcdCluster, or it has changed.
+    NotIssuedForThis,
     /// R23: the operator's clock differs from the API server's, so nothing is signed or old enough to be given up, and how long ago clients
     /// were led away is not known (R24).
     ClockDiffers(ClockDifference),
@@ -176,6 +180,8 @@ impl Unsafe {
         OtherSource,
         TenantsNeedKey,
         NotTold,
+        NotAsked,
+        NotIssuedForThis,
         ClockDiffers,
         AuthNotOrdered,
         TenantsNeedAuth,
@@ -309,6 +315,10 @@ impl fmt::Display for Unsafe {
                 f,
                 "clients have not been told: {secret} does not have the new authority yet. A webhook or a quota may refuse the write, something else may take \
                  it back, or etcd may refuse the operator: the EtcdUser, or DataStoreReady, says so. If no client reads it, delete it"
+            ),
+            Self::NotAsked => f.write_str("the spec that was accepted does not ask cert-manager for this"),
+            Self::NotIssuedForThis => f.write_str(
+                "cert-manager has not made it for this EtcdCluster, or somebody has changed it meanwhile, so it is neither changed nor written over",
             ),
             Self::ClockDiffers(differs) => write!(
                 f,

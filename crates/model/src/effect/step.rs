@@ -146,6 +146,8 @@ steps! {
         I5,
         /// Delete a Certificate of cert-manager, and its Secret, on which nothing rests any more.
         I6,
+        /// Delete the Secret of a Certificate, so that cert-manager issues it anew, where nothing has started yet.
+        I7,
     }
     "rotate", None => {
         /// Make the new authority, and record it.

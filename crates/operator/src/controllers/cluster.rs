@@ -4,7 +4,6 @@ mod auth;
 mod backup;
 mod execute;
 mod indexes;
-mod issuance;
 mod latest;
 mod metrics;
 mod observe;

@@ -459,6 +459,12 @@ impl Acting {
         }
         let ended = group.running[nth].reply(memory, owner, reply, now)?;
         group.running.remove(nth);
+        if let Basis::Plan(planned) = &self.basis
+            && let Some(effect) = planned.effects().get(place).and_then(Effect::as_kube)
+        {
+            let generation = parsed(&planned.cluster).and_then(|cluster| cluster.metadata.generation);
+            memory.issuing.ended(effect, ended.as_ref().map(drop).map_err(Failed::write), generation, now);
+        }
         let result = match ended {
             Ok(Some(Object::Cluster(cluster))) => {
                 // Later effects of this plan must not be rejected because of earlier ones.
@@ -527,6 +533,14 @@ enum Failed {
 }
 
 impl Failed {
+    /// Why a write was not carried out.
+    fn write(&self) -> Option<&WriteError> {
+        match self {
+            Self::Write(failure) => Some(&failure.error),
+            Self::Call(_) => None,
+        }
+    }
+
     fn is_blocked(&self) -> bool {
         matches!(self, Self::Write(WriteFailure { error: WriteError::Blocked(_), .. }))
     }
@@ -647,6 +661,7 @@ impl Running {
                 | Reply::Site(_)
                 | Reply::Backup(_)
                 | Reply::DryRun(_)
+                | Reply::CertificateRequests(_)
                 | Reply::Written(_)
                 | Reply::Called(_)
                 | Reply::Keys(_) => {
@@ -670,6 +685,7 @@ impl Running {
                     | Reply::Site(_)
                     | Reply::Backup(_)
                     | Reply::DryRun(_)
+                    | Reply::CertificateRequests(_)
                     | Reply::Written(_)
                     | Reply::BackupCreated(_)
                     | Reply::Keys(_) => {

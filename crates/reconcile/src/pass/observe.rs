@@ -74,7 +74,7 @@ pub(super) struct Observed {
     pub(super) cluster: Arc<ReadCluster>,
     pub(super) conflicts: Vec<NameConflict>,
     pub(super) snapshot: Snapshot,
-    refused: Option<Invalid>,
+    pub(super) refused: Option<Invalid>,
     /// A Pod that could not be read for the proof, and why.
     pub(super) unread: Option<String>,
     pub(super) claims: ReadClaims,
@@ -158,6 +158,8 @@ impl Observing {
             (Phase::Caches(view), Task::Caches, Reply::Caches(caches)) => {
                 *view = Some(memory.overlay(&self.at, *caches));
             }
+            (Phase::Conflicts(..), Task::Read { kind, name }, Reply::Object(read))
+                if memory.issuing.take(*kind, name, &read) => {}
             (Phase::Conflicts(view, cluster), Task::Read { kind, name }, Reply::Object(Ok(read))) => {
                 let uid = uid(cluster);
                 let foreign = read.as_ref().filter(|object| !is_visible(object, &self.at, &uid));
@@ -176,6 +178,13 @@ impl Observing {
             }
             (Phase::Members(_), Task::FreeSpace { member }, Reply::FreeSpace(space)) => {
                 memory.free_space.replied(member, space, now);
+            }
+            (Phase::Members(observed), Task::CertificateRequests, Reply::CertificateRequests(requests)) => {
+                // Where they are not known, what was told before stays.
+                if let Ok(requests) = requests {
+                    memory.issuing.take_requests(requests);
+                    observed.see_issuance(memory, now);
+                }
             }
             (Phase::Members(observed), Task::Handshake { member, ca }, Reply::Handshake(shown)) => {
                 observed.saw_handshake(member, *ca, shown);
@@ -255,6 +264,9 @@ impl Observing {
                     let mut tasks: Vec<Task> = memory.conflicts().map(read).collect();
                     let others = unlabelled::to_read(&view, &cluster, memory);
                     let others = others.chain(names::to_read(&view, &cluster));
+                    let at = &self.at;
+                    let issued = parsed(&cluster).map(|own| memory.issuing.to_read(&view, own, at, now));
+                    let others = others.chain(issued.into_iter().flatten());
                     tasks.extend(
                         others.filter(|task| !memory.conflicts().any(|conflict| read(conflict) == *task)),
                     );
@@ -268,6 +280,8 @@ impl Observing {
                         tasks.extend(observed.handshakes_to_see(now));
                         tasks.extend(observed.sites_to_ask());
                         tasks.extend(observed.backups_to_read(now));
+                        let asks_why = memory.issuing.asks_why(&observed.snapshot);
+                        tasks.extend(asks_why.then_some(Task::CertificateRequests));
                         memory.comparing.begin_pass();
                         if let Ok(cluster) = &observed.cluster.0 {
                             memory.recent.go_on_from(cluster.status.as_ref(), now);
@@ -402,7 +416,7 @@ impl Observing {
         &self,
         view: ClusterView,
         cluster: Arc<ReadCluster>,
-        memory: &Memory,
+        memory: &mut Memory,
         now: Instant,
     ) -> Result<Observed, Box<Stage>> {
         let conflicts: Vec<NameConflict> = memory.conflicts().cloned().collect();
@@ -426,22 +440,13 @@ impl Observing {
                 if let (Some(why), Some(health)) = (snapshot.data_store.as_mut(), &memory.data_store) {
                     health.why.message().clone_into(why);
                 }
-                let given = snapshot.certificates.as_mut().and_then(|own| own.given.as_mut());
-                if let (Some(given), Some(says)) = (given, &memory.issuer_says) {
-                    given.see_issuer(says);
-                }
                 if snapshot.defaults == DefaultsTurn::Now {
                     snapshot.defaults.clone_from(&memory.defaults_turn);
                 }
-                Ok(Observed {
-                    view,
-                    cluster,
-                    conflicts,
-                    snapshot,
-                    refused,
-                    unread: None,
-                    claims: ReadClaims::default(),
-                })
+                let (unread, claims) = (None, ReadClaims::default());
+                let mut observed = Observed { view, cluster, conflicts, snapshot, refused, unread, claims };
+                observed.see_issuance(memory, now);
+                Ok(observed)
             }
             Err(invalid) => Err(Box::new(Stage::Act(Acting::refuse(self.at.clone(), cluster, invalid, now)))),
         }
@@ -501,6 +506,13 @@ impl Observed {
         let Some(ca) = self.snapshot.handshakes_wanted(now) else { return Vec::new() };
         let members = self.snapshot.can_answer();
         members.map(|(member, _)| Task::Handshake { member: member.clone(), ca }).collect()
+    }
+
+    /// Takes what is known of the Certificates of cert-manager, for the spec that was accepted.
+    fn see_issuance(&mut self, memory: &mut Memory, now: Instant) {
+        if let Some(cluster) = parsed(&self.cluster) {
+            memory.issuing.add_to(&mut self.snapshot, cluster, &self.view, now);
+        }
     }
 
     /// Where it failed, nothing is known, and what rests on it waits.

@@ -77,7 +77,7 @@ impl Observing {
     pub(super) fn observe_again(
         &self,
         mut observed: Observed,
-        memory: &Memory,
+        memory: &mut Memory,
         now: Instant,
     ) -> Result<Observed, Box<Stage>> {
         let unread = observed.unread.take();
@@ -87,9 +87,11 @@ impl Observing {
         let (restore, orders) =
             (observed.snapshot.restore.take(), std::mem::take(&mut observed.snapshot.orders));
         let backup_before = observed.snapshot.backup_before.take();
-        let Observed { view, cluster, claims, .. } = observed;
+        // The EtcdCluster has the accepted spec by now, of which nothing is refused.
+        let Observed { view, cluster, claims, refused, .. } = observed;
         let mut again = self.observe(view, cluster, memory, now)?;
         again.snapshot.claims_not_read.clone_from(&claims.failed);
+        again.refused = again.refused.or(refused);
         again.claims = claims;
         again.snapshot.etcd = etcd;
         again.snapshot.sites = sites;

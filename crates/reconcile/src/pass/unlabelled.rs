@@ -15,7 +15,7 @@ pub(super) fn is_looked_for(object: &Object, at: &ClusterRef) -> bool {
     match object.kind() {
         Kind::Pod | Kind::NetworkPolicy => true,
         Kind::Secret => is_connection(),
-        Kind::Cluster | Kind::Volume | Kind::Service | Kind::Budget => false,
+        Kind::Cluster | Kind::Volume | Kind::Service | Kind::Budget | Kind::Certificate => false,
     }
 }
 
@@ -80,7 +80,8 @@ pub(super) fn take(
             | Object::Service(_)
             | Object::Budget(_)
             | Object::Secret(_)
-            | Object::NetworkPolicy(_),
+            | Object::NetworkPolicy(_)
+            | Object::Certificate(_),
         ) => {}
         None => {
             // No kind has a name of another one: members end in a number after that of the cluster, which the policy has, and the Secret in a word.

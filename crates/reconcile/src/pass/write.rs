@@ -248,7 +248,9 @@ impl WriteRun {
                 self.exists_and_is_ours(object, owner.at)
             }
             (Sent::Create, Some(object))
-                if met == WriteError::Exists && !is_visible(&object, owner.at, owner.uid) =>
+                if met == WriteError::Exists
+                    && self.kind != Kind::Certificate
+                    && !is_visible(&object, owner.at, owner.uid) =>
             {
                 let made_by = labels::made_by(object.meta(), owner.uid);
                 let conflict = NameConflict { kind: self.kind, name: self.name.clone(), made_by };
@@ -323,7 +325,8 @@ impl WriteRun {
             | Object::Volume(_)
             | Object::Service(_)
             | Object::Budget(_)
-            | Object::NetworkPolicy(_) => WriteEnd::Done(Some(object)),
+            | Object::NetworkPolicy(_)
+            | Object::Certificate(_) => WriteEnd::Done(Some(object)),
         }
     }
 }

@@ -63,7 +63,8 @@ impl World {
                 | Kind::Service
                 | Kind::Budget
                 | Kind::Secret
-                | Kind::NetworkPolicy,
+                | Kind::NetworkPolicy
+                | Kind::Certificate,
                 Act::Create(_) | Act::Patch(_) | Act::PatchStatus(_) | Act::Evict { .. } | Act::Delete { .. },
             ) => {}
         }

@@ -77,6 +77,8 @@ pub enum Property {
     AlarmsHold,
     /// N1: the history of keys is compacted only where etcd does so by itself.
     HistoryIsKept,
+    /// R26: nothing is derived from a spec that was refused.
+    NothingOfRefusedSpecs,
     /// L8, L9: auth is enabled only where the operator and the agents go on to be served, and disabled only by order.
     AuthByOrder,
 }
@@ -117,6 +119,7 @@ impl fmt::Display for Property {
             Self::EndsAsWithoutFaults => "E3: where nothing is destroyed, all ends as without faults",
             Self::AlarmsHold => "N5: an alarm stays while its cause does",
             Self::AuthByOrder => "L8, L9: auth is enabled with credentials, and disabled by order",
+            Self::NothingOfRefusedSpecs => "R26: nothing is derived from a spec that was refused",
             Self::HistoryIsKept => "N1: the history of keys is compacted by its owner",
         })
     }

@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::{Property, without_versions};
 use crate::etcd::{Dir, Group, State};
 use crate::world::World;
+use crate::world::cert_manager::written_for;
 use crate::world::certificates::authorities;
 use crate::world::clocks::Ahead;
 use crate::world::other_operator::is_of_other_operator;
@@ -58,6 +59,7 @@ impl World {
     }
 
     fn judge_change(&mut self, write: &Write, there: Option<&Value>) {
+        self.judge_what_is_asked(write);
         match &write.act {
             Act::Create(_) => {}
             Act::Patch(patch) | Act::PatchStatus(patch) => {
@@ -117,7 +119,14 @@ impl World {
                 });
                 of_this_name || annotation(there, keys::CLUSTER_UID).is_some_and(is_own)
             }
-            Kind::Pod | Kind::Service | Kind::Budget | Kind::Secret | Kind::NetworkPolicy => {
+            // What cert-manager wrote for a Certificate of this EtcdCluster has no owner.
+            Kind::Secret if written_for(there).is_some() => written_for(there).is_some_and(is_own),
+            Kind::Pod
+            | Kind::Service
+            | Kind::Budget
+            | Kind::Secret
+            | Kind::NetworkPolicy
+            | Kind::Certificate => {
                 items(there, "/metadata/ownerReferences").iter().any(|owner| is_own(text(owner, "/uid")))
             }
         };

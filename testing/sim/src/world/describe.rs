@@ -191,6 +191,7 @@ impl World {
                     "minAvailable {}",
                     integer(object, "/spec/minAvailable").unwrap_or_default()
                 )],
+                Kind::Certificate => vec![format!("by {}", text(object, "/spec/issuerRef/name"))],
                 Kind::Secret | Kind::NetworkPolicy => Vec::new(),
             };
             if deleting(object) {

@@ -59,6 +59,7 @@ impl World {
         self.note_sizes_of_volumes();
         let mut relaunched = BTreeSet::new();
         while self.collect_garbage()
+            | self.issue_certificates()
             | self.stop_pods()
             | self.start_pods()
             | self.restart_processes(&mut relaunched)
@@ -100,7 +101,7 @@ impl World {
             .map(|cluster| uid(cluster).to_owned())
             .collect();
         let mut any = false;
-        for kind in [Kind::Pod, Kind::Service, Kind::Budget, Kind::Secret] {
+        for kind in [Kind::Pod, Kind::Service, Kind::Budget, Kind::Secret, Kind::Certificate] {
             for object in self.store.objects(&resource(kind)) {
                 let mut of =
                     items(&object, "/metadata/ownerReferences").iter().map(|owner| text(owner, "/uid"));

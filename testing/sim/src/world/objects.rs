@@ -11,6 +11,7 @@ use quorate_api::{EtcdCluster, EtcdRestore, keys};
 use quorate_apistore::fields::{items, label, name, namespace, text};
 use quorate_apistore::{ApiError, ObjectKey, ResourceKey, Store};
 use quorate_manifests::Kind;
+use quorate_manifests::cert_manager::{self, Certificate};
 use quorate_model::ClusterRef;
 use quorate_reconcile::{CachedObjects, Caches, Object, ReadCluster};
 use serde::de::DeserializeOwned;
@@ -30,6 +31,7 @@ pub struct Parsed {
     budgets: Cache<PodDisruptionBudget>,
     secrets: Cache<Secret>,
     network_policies: Cache<NetworkPolicy>,
+    certificates: Cache<Certificate>,
 }
 
 type Cache<K> = BTreeMap<String, (String, Arc<K>)>;
@@ -44,6 +46,7 @@ pub fn resource(kind: Kind) -> ResourceKey {
         Kind::Budget => ("policy", "poddisruptionbudgets"),
         Kind::Secret => ("", "secrets"),
         Kind::NetworkPolicy => ("networking.k8s.io", "networkpolicies"),
+        Kind::Certificate => (cert_manager::GROUP, "certificates"),
     };
     ResourceKey::new(group, plural)
 }
@@ -96,6 +99,7 @@ impl Parsed {
             Kind::Budget => Object::Budget(parsed(&mut self.budgets, object, parse)),
             Kind::Secret => Object::Secret(parsed(&mut self.secrets, object, parse)),
             Kind::NetworkPolicy => Object::NetworkPolicy(parsed(&mut self.network_policies, object, parse)),
+            Kind::Certificate => Object::Certificate(parsed(&mut self.certificates, object, parse)),
         }
     }
 }
@@ -122,9 +126,13 @@ fn watched(
     all.retain(|object| {
         let own = match kind {
             Kind::Cluster => name(object) == at.name,
-            Kind::Pod | Kind::Volume | Kind::Service | Kind::Budget | Kind::Secret | Kind::NetworkPolicy => {
-                label(object, keys::CLUSTER) == Some(&at.name)
-            }
+            Kind::Pod
+            | Kind::Volume
+            | Kind::Service
+            | Kind::Budget
+            | Kind::Secret
+            | Kind::NetworkPolicy
+            | Kind::Certificate => label(object, keys::CLUSTER) == Some(&at.name),
         };
         own && namespace(object) == at.namespace
     });

@@ -101,6 +101,8 @@ pub fn all() -> Vec<Named> {
         of_other_operator("R25", "demo-connection"),
         // Somebody has put an authority of peers there, by which they could write the log.
         of_other_operator("R19 of data", "demo-peer-ca"),
+        // A tenant names an issuer of the whole Kubernetes that the operator does not allow.
+        of_refused_issuer(),
         // A member that serves is removed at once.
         named("StillServes", Property::ClientsAreServed, [3, 2], json!([])),
         // A promoted member is never heard, and the scale-in that would remove it does not begin.
@@ -113,6 +115,18 @@ fn of_other_operator(rule: &'static str, object: &str) -> Named {
     let mut named = named(rule, Property::OnlyOwnedObjectsChange, [3, 3], strikes);
     named.history.before = Vec::new();
     named.history.spec["tls"] = json!({ "provider": "auto" });
+    named
+}
+
+fn of_refused_issuer() -> Named {
+    let tls = json!({ "provider": "cert-manager", "providerCfg": { "certManagerCfg": {
+        "issuerKind": "ClusterIssuer", "issuerName": "company",
+    } } });
+    let edit = json!([[0, { "edit": { "certManager": { "ca": 71 }, "tls": tls } }]]);
+    let mut named = named("R26", Property::NothingOfRefusedSpecs, [3, 3], edit);
+    for spec in [&mut named.history.before[0], &mut named.history.spec] {
+        spec["tls"] = json!({ "provider": "auto" });
+    }
     named
 }
 

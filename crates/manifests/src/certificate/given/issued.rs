@@ -124,6 +124,15 @@ fn issued(
     let own = chain.remove(0);
     let key = entry(secret, KEY).ok_or_else(|| format!("it has no {KEY}"))?;
     private_key::fits(key, &own.public_key)?;
+    if certificates(secret, CA)
+        .is_ok_and(|roots| roots.iter().any(|root| root.fingerprint == own.fingerprint))
+    {
+        return Err(
+            "it has signed itself, as by a SelfSigned issuer, so it has no authority that could have signed others. Use an issuer of kind CA: have a \
+             SelfSigned one issue a Certificate with isCA, and name the Secret of that in spec.ca.secretName of an Issuer"
+                .to_owned(),
+        );
+    }
     if own.is_authority {
         return Err(format!("the certificate in {CERT} is one of an authority"));
     }

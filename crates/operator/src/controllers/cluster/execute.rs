@@ -4,19 +4,23 @@
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
 use kube::api::{GetParams, ListParams};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use quorate_etcd::{CallError as EtcdError, MemberClient};
-use quorate_manifests::{Act, Kind, Write};
+use quorate_manifests::{Act, Kind, Write, cert_manager};
 use quorate_model::effect::EtcdCall;
 use quorate_model::mutants::{Rule, is_broken};
 use quorate_model::snapshot::Alarm;
 use quorate_model::{Instant, MemberName};
 use quorate_reconcile::{CallError, Object, WriteError};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::controllers::cluster::observe::count;
 use crate::controllers::cluster::{Shared, auth};
 use crate::runtime::lease::WRITE_DEADLINE;
+
+/// How many CertificateRequests are read.
+const REQUESTS: u32 = 200;
 
 /// Sends a write. Returns the current object, if it exists.
 pub(super) async fn write(
@@ -78,6 +82,24 @@ pub(super) async fn read(
         Ok(object) => parsed(kind, object).map(Some),
         Err(WriteError::Missing(_)) => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+/// The newest CertificateRequests of cert-manager in a namespace, of which that of each Certificate says why it is not issued.
+pub(super) async fn certificate_requests(shared: &Shared, namespace: &str) -> Result<Vec<Value>, String> {
+    let kind = GroupVersionKind::gvk(cert_manager::GROUP, cert_manager::VERSION, "CertificateRequest");
+    let resource = ApiResource::from_gvk_with_plural(&kind, "certificaterequests");
+    let requests: Api<DynamicObject> =
+        Api::namespaced_with(shared.runtime.client.clone(), namespace, &resource);
+    let how = ListParams::default().limit(REQUESTS);
+    let listed = timeout(WRITE_DEADLINE, async {
+        let _permit = shared.runtime.readers.acquire().await;
+        requests.list(&how).await
+    });
+    match listed.await {
+        Ok(Ok(list)) => Ok(list.items.iter().map(|one| json!(one)).collect()),
+        Ok(Err(error)) => Err(crate::runtime::watch::chain(&error)),
+        Err(_) => Err(unanswered().to_string()),
     }
 }
 

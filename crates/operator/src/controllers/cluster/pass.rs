@@ -15,7 +15,6 @@ use quorate_reconcile::{
 };
 
 use super::Shared;
-use crate::controllers::cluster::issuance::Issuance;
 use crate::controllers::cluster::observe::{
     ConnectError, MemberClients, client_tls, connect, entry, free_space, keys_hash, member_list, prove,
     shown, status,
@@ -43,7 +42,6 @@ pub(crate) struct Worker {
     done: Vec<Effect>,
     /// About Jobs that look for a backup.
     words: Words,
-    issuance: Issuance,
     publication: Publication,
 }
 
@@ -88,7 +86,8 @@ impl Passes for Worker {
         self.memory.add_to(&mut self.known);
         let ended = self.ended(&pass);
         let latest = latest::go_on(&shared, &pass, &mut self.words).await;
-        let issued = self.issuance.keep(&shared, &pass, &mut self.memory).await;
+        let waits_for_issuer = pass.planned().is_some_and(|planned| planned.waits_for_issuer());
+        let issued = waits_for_issuer.then_some(Outcome::Degraded);
         let published = self.publication.keep(&shared, &pass, &mut self.memory).await;
         let Passed::Ended(ended) = ended else { return ended };
         let ended = [latest, issued, published].into_iter().flatten().fold(ended, Outcome::min);
@@ -111,7 +110,6 @@ impl Worker {
             known: Versions::new(),
             done: Vec::new(),
             words: Words::default(),
-            issuance: Issuance::default(),
             publication: Publication::default(),
         }
     }
@@ -177,6 +175,13 @@ impl Worker {
             }
             Task::DryRun(write) => {
                 async move { Reply::DryRun(execute::dry_run(shared, &write).await) }.boxed()
+            }
+            Task::CertificateRequests => {
+                let namespace = self.cluster.namespace.clone();
+                async move {
+                    Reply::CertificateRequests(execute::certificate_requests(shared, &namespace).await)
+                }
+                .boxed()
             }
             Task::Write(write) => {
                 async move { Reply::Written(execute::write(shared, &write, not_after).await) }.boxed()

@@ -352,7 +352,12 @@ impl World {
         let touched = self.change(&key(kind, &self.at, named), Part::Main, |object| match kind {
             Kind::Service => object["spec"]["publishNotReadyAddresses"] = Value::Bool(false),
             Kind::Budget => object["spec"]["minAvailable"] = Value::from(0),
-            Kind::Pod | Kind::Cluster | Kind::Volume | Kind::Secret | Kind::NetworkPolicy => {
+            Kind::Pod
+            | Kind::Cluster
+            | Kind::Volume
+            | Kind::Secret
+            | Kind::NetworkPolicy
+            | Kind::Certificate => {
                 object["metadata"]["labels"]["example.org/touched"] = Value::from("yes");
             }
         });

@@ -1,0 +1,87 @@
+//! R25, R26: what is asked of cert-manager is what the accepted spec asks for, under names that are free or this EtcdCluster's. It signs whatever a Certificate
+//! says, and writes over whatever Secret one names.
+
+use quorate_model::effect::Unsafe;
+use quorate_model::snapshot::{Asked, IssuedLeaf, SeenCertificate};
+use quorate_model::{Leaf, Record, Snapshot, Uid};
+
+use super::{Judged, Scene, forbid};
+
+/// Whether a Certificate may be created that asks for this: its own name and that of its Secret are free.
+pub(super) fn may_create(scene: &Scene<'_>, leaf: Leaf, asked: &Asked) -> Judged {
+    let seen = as_asked(scene, leaf, Some(asked))?;
+    let is_free = seen.certificate == SeenCertificate::Absent && !seen.would_take_a_secret();
+    if is_free { Ok(()) } else { forbid(Unsafe::NotIssuedForThis) }
+}
+
+/// Whether this Certificate may be changed so that it asks for this.
+pub(super) fn may_change(scene: &Scene<'_>, leaf: Leaf, asked: &Asked, observed: (&Uid, &str)) -> Judged {
+    is_own(as_asked(scene, leaf, Some(asked))?, observed)
+}
+
+/// Whether this Certificate may be deleted: the accepted spec does not ask for it, and nothing rests on it.
+pub(super) fn may_delete(scene: &Scene<'_>, leaf: Leaf, observed: (&Uid, &str)) -> Judged {
+    is_own(as_asked(scene, leaf, None)?, observed)
+}
+
+/// Whether the Secret that cert-manager wrote may be deleted: nobody renews it any more, or cert-manager issues it anew, by another authority than it has, and
+/// nothing has started that would trust one of both.
+pub(super) fn may_delete_issued(scene: &Scene<'_>, leaf: Leaf, (secret, version): (&Uid, &str)) -> Judged {
+    let seen = of_leaf(scene, leaf)?;
+    let is_that = seen
+        .secret
+        .as_ref()
+        .is_some_and(|seen| seen.is_issued && seen.uid == *secret && seen.resource_version == version);
+    if !is_that {
+        forbid(Unsafe::NotIssuedForThis)?;
+    }
+    match (&seen.asked, &seen.certificate) {
+        (None, SeenCertificate::Absent) => Ok(()),
+        (Some(_), SeenCertificate::Own { .. }) => {
+            may_take_anew(scene.seen, scene.record)?;
+            if scene.seen.is_issued_by_earlier(leaf) { Ok(()) } else { forbid(Unsafe::AnotherAuthority) }
+        }
+        (None, SeenCertificate::Own { .. })
+        | (Some(_), SeenCertificate::Absent)
+        | (Some(_) | None, SeenCertificate::Unread | SeenCertificate::Foreign) => {
+            forbid(Unsafe::NotIssuedForThis)
+        }
+    }
+}
+
+/// R19: whether certificates may be of another authority from now on, at once: nothing has ever started that would trust the one before.
+pub(crate) fn may_take_anew(seen: &Snapshot, record: &Record) -> Judged {
+    if seen.has_never_started(record) { Ok(()) } else { forbid(Unsafe::PodsExist) }
+}
+
+/// What there is of a leaf, if the accepted spec asks for just this of it.
+fn as_asked<'a>(scene: &Scene<'a>, leaf: Leaf, asked: Option<&Asked>) -> Result<&'a IssuedLeaf, Unsafe> {
+    let seen = of_leaf(scene, leaf)?;
+    if seen.asked.as_ref() != asked {
+        forbid(Unsafe::NotAsked)?;
+    }
+    Ok(seen)
+}
+
+/// What there is of a leaf, where anything may be changed at all.
+fn of_leaf<'a>(scene: &Scene<'a>, leaf: Leaf) -> Result<&'a IssuedLeaf, Unsafe> {
+    let seen = scene.seen;
+    if seen.paused || seen.deleting || seen.newer_status.is_some() || seen.not_stored.is_some() {
+        forbid(Unsafe::NotAsked)?;
+    }
+    seen.issuance.leaves.get(&leaf).ok_or(Unsafe::NotAsked)
+}
+
+fn is_own(seen: &IssuedLeaf, (certificate, version): (&Uid, &str)) -> Judged {
+    match &seen.certificate {
+        SeenCertificate::Own { uid, resource_version, .. }
+            if uid == certificate && resource_version == version =>
+        {
+            Ok(())
+        }
+        SeenCertificate::Own { .. }
+        | SeenCertificate::Unread
+        | SeenCertificate::Absent
+        | SeenCertificate::Foreign => forbid(Unsafe::NotIssuedForThis),
+    }
+}
