@@ -168,7 +168,11 @@ fn r25_what_is_of_others_or_has_changed_is_refused() {
         &Unsafe::NotIssuedForThis,
     );
     // cert-manager would write it again.
-    is_refused(&with(leaf(None, own(true), Some(secret(true)))), &delete("s-1", "9"), &Unsafe::NotIssuedForThis);
+    is_refused(
+        &with(leaf(None, own(true), Some(secret(true)))),
+        &delete("s-1", "9"),
+        &Unsafe::NotIssuedForThis,
+    );
 }
 
 fn certificate(by: &str, began: Instant) -> LeafCertificate {
