@@ -1,12 +1,12 @@
 //! Status and events in the situations that users meet.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use crate::world::{World, plain};
 use quorate_api::Reason;
 use quorate_api::status::Phase;
 use quorate_manifests::{Kind, NameConflict, events, invalid_status};
-use quorate_model::auth::{Root, SeenAuth};
+use quorate_model::auth::{Marked, Orphan, SeenAuth};
 use quorate_model::snapshot::{DefragmentAttempt, Hashes, KeysHash};
 use quorate_model::{MemberName, Revision, Span};
 use serde_json::{Value, json};
@@ -153,15 +153,7 @@ fn auth_of_a_person_is_reported_with_the_command_that_hands_it_over_until_it_is_
 
 /// Auth as it is seen while it is on.
 fn auth_on(world: &World) -> SeenAuth {
-    SeenAuth {
-        at: world.now,
-        enabled: true,
-        root: Root::Ready,
-        clients_are_root: false,
-        others: BTreeSet::new(),
-        clients_have_role: false,
-        orphans: BTreeSet::new(),
-    }
+    SeenAuth::new(world.now, true)
 }
 
 /// A cluster whose spec and record have auth on.
@@ -175,18 +167,46 @@ fn with_auth() -> World {
 }
 
 #[test]
-fn users_of_etcd_whose_etcdusers_are_gone_are_named_with_the_commands_that_delete_them() {
+fn users_of_etcd_whose_etcdusers_are_gone_are_named_and_those_that_stay_with_the_commands_that_delete_them() {
     let mut world = with_auth();
     let (holds, reason, message) = world.condition("AuthReady");
     assert_eq!((&*holds, &*reason), ("True", "AuthOn"), "{message}");
-    let orphans = [("billing-01234567".to_owned(), "quorate:01234567:billing".to_owned())].into();
-    world.auth = Some(SeenAuth { orphans, ..auth_on(&world) });
-    world.pass();
-    let (holds, reason, message) = world.condition("AuthReady");
-    assert_eq!((&*holds, &*reason), ("True", "UsersWithoutEtcdUser"), "{message}");
-    for what in ["etcdctl user delete billing-01234567", "etcdctl role delete quorate:01234567:billing"] {
-        assert!(message.contains(what), "{what}: {message}");
-    }
+    world.events.clear();
+    let user = |name: &str| Marked::new(name, "01234567");
+    let orphans: BTreeMap<Marked, Orphan> = [
+        (user("billing"), Orphan::Confirmed),
+        (user("shop"), Orphan::Unconfirmed),
+        (user("stays"), Orphan::Retained),
+    ]
+    .into();
+    let says = |world: &mut World, texts: &[&str]| {
+        world.auth = Some(SeenAuth { orphans: orphans.clone(), ..auth_on(world) });
+        world.pass();
+        let (holds, reason, message) = world.condition("AuthReady");
+        assert_eq!((&*holds, &*reason), ("True", "UsersWithoutEtcdUser"), "{message}");
+        for text in texts {
+            assert!(message.contains(text), "{text}: {message}");
+        }
+    };
+    says(
+        &mut world,
+        &[
+            "one after another: billing-01234567.",
+            "does not now: shop-01234567",
+            "`etcdctl role delete quorate:retain:01234567:stays`",
+        ],
+    );
+    let told = world.events.iter().filter(|event| event.what.reason() == Reason::UsersWithoutEtcdUser);
+    assert!(told.clone().count() == 1 && told.clone().all(|event| event.warning), "once");
+    world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["auth"]["afterRestore"] = json!("Keep"));
+    says(
+        &mut world,
+        &[
+            "afterRestore: Keep",
+            "`etcdctl user delete billing-01234567` and `etcdctl role delete quorate:01234567:billing`",
+            "etcdctl user delete stays-01234567",
+        ],
+    );
 }
 
 #[test]

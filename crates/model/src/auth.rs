@@ -1,6 +1,6 @@
 //! etcd's auth, which the operator switches on and off: how far that is, what was seen, and what people ask for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::ids::ClusterId;
@@ -30,8 +30,110 @@ pub struct SeenAuth {
     pub others: BTreeSet<String>,
     /// Whether that certificate is of a user that has any role. With auth on it is refused every key otherwise.
     pub clients_have_role: bool,
-    /// The users of EtcdUsers that the namespace does not have, each with the name of its role, while auth is on.
-    pub orphans: BTreeSet<(String, String)>,
+    /// The users of EtcdUsers that the namespace does not have, while auth is on.
+    pub orphans: BTreeMap<Marked, Orphan>,
+}
+
+impl SeenAuth {
+    /// Auth that is on or off, and nothing else is known of it.
+    pub fn new(at: Instant, enabled: bool) -> Self {
+        Self {
+            at,
+            enabled,
+            root: if enabled { Root::Ready } else { Root::Missing },
+            clients_are_root: false,
+            others: BTreeSet::new(),
+            clients_have_role: false,
+            orphans: BTreeMap::new(),
+        }
+    }
+
+    /// The users without an EtcdUser that do not stay by its word.
+    pub fn to_revoke(&self) -> impl Iterator<Item = &Marked> {
+        self.orphans.iter().filter(|(_, orphan)| **orphan == Orphan::Confirmed).map(|(user, _)| user)
+    }
+
+    /// Whether there are such users, also as far as it is not confirmed.
+    pub fn has_orphans_to_go(&self) -> bool {
+        let goes = |orphan: &Orphan| matches!(orphan, Orphan::Confirmed | Orphan::Unconfirmed);
+        self.orphans.values().any(goes)
+    }
+}
+
+/// What the names of roles begin with that belong to EtcdUsers.
+pub const ROLE_PREFIX: &str = "quorate:";
+
+/// What comes then in the name of a role that says that the user stays when its EtcdUser goes. It allows nothing, and nobody has it.
+const RETAIN: &str = "retain:";
+
+/// How many digits of a uid a name has.
+const MARK: usize = 8;
+
+/// The user of an EtcdUser, and its role: both names have the first digits of the uid. So nobody else can be named by it: neither root, nor
+/// a user that a person made.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Marked {
+    name: String,
+    mark: String,
+}
+
+impl Marked {
+    /// That of an EtcdUser of this name, with these first digits of its uid.
+    pub fn new(name: impl Into<String>, mark: impl Into<String>) -> Self {
+        Self { name: name.into(), mark: mark.into() }
+    }
+
+    /// Whose role it is; `None`: that of no EtcdUser.
+    pub fn of_role(role: &str) -> Option<Self> {
+        let (mark, name) = role.strip_prefix(ROLE_PREFIX)?.split_once(':')?;
+        (is_mark(mark) && !name.is_empty()).then(|| Self::new(name, mark))
+    }
+
+    /// Whose user the role says to stay; `None`: that of no EtcdUser.
+    pub fn of_retained_role(role: &str) -> Option<Self> {
+        Self::of_role(&format!("{ROLE_PREFIX}{}", role.strip_prefix(ROLE_PREFIX)?.strip_prefix(RETAIN)?))
+    }
+
+    /// The name of the EtcdUser.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The first digits of the uid of the EtcdUser.
+    pub fn mark(&self) -> &str {
+        &self.mark
+    }
+
+    /// The name of the user in etcd.
+    pub fn user(&self) -> String {
+        format!("{}-{}", self.name, self.mark)
+    }
+
+    /// The name of its role.
+    pub fn role(&self) -> String {
+        format!("{ROLE_PREFIX}{}:{}", self.mark, self.name)
+    }
+
+    /// The name of the role that says that it stays when its EtcdUser goes.
+    pub fn retained_role(&self) -> String {
+        format!("{ROLE_PREFIX}{RETAIN}{}:{}", self.mark, self.name)
+    }
+}
+
+/// Whether a text is what names have of a uid.
+pub fn is_mark(text: &str) -> bool {
+    text.len() == MARK && text.chars().all(|digit| digit.is_ascii_hexdigit())
+}
+
+/// What is known of a user without an EtcdUser.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Orphan {
+    /// The API server said so after etcd had the user.
+    Confirmed,
+    /// The API server could not be asked.
+    Unconfirmed,
+    /// Its EtcdUser had it stay.
+    Retained,
 }
 
 /// How far the user root is.
@@ -55,6 +157,8 @@ pub struct AuthPolicy {
     pub wanted: bool,
     /// The cluster id in the annotation that lets auth be switched off.
     pub disable: Option<ClusterId>,
+    /// `spec.auth.afterRestore: Keep`: users without an EtcdUser are named, and not revoked.
+    pub keeps_orphans: bool,
 }
 
 /// A change of etcd's auth.

@@ -70,6 +70,7 @@ const STEPS_ELSEWHERE: [(Step, &str); 32] = [
     (Step::L6, "testing/sim/tests/auth.rs"),
     (Step::L8, "testing/sim/tests/auth.rs"),
     (Step::L9, "testing/sim/tests/auth.rs"),
+    (Step::L10, "testing/sim/tests/auth.rs"),
     (Step::T0, "backups_before.rs"),
     (Step::D0, "backups_before.rs"),
     (Step::I1, "crash.rs"),

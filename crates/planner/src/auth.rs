@@ -2,14 +2,15 @@
 //!
 //! L1 record that it is being switched on; L2 the operator's credential, a certificate of the user root (I2); L3 every member's Pod gets it
 //! (U5); L4 the user root, L5 the role root, L6 the one gets the other; L7 every EtcdUser has its user, and nobody else is root; L8 record
-//! that it is on, make root anew (L4, L6), then enable it; L9 disable it, as ordered, then record that it is off.
+//! that it is on, make root anew (L4, L6), then enable it; L9 disable it, as ordered, then record that it is off; L10 users of EtcdUsers
+//! that do not exist are deleted.
 //!
 //! Auth that is on without spec or record is a person's: it is told.
 //!
 //! What is recorded at L8 is level-triggered: auth that is off though the record has it on, after a restore or by a person's hand, is switched
 //! on again.
 
-use quorate_model::auth::{AuthChange, AuthStage, Root, SeenAuth};
+use quorate_model::auth::{AuthChange, AuthStage, Marked, Root, SeenAuth};
 use quorate_model::{Effect, EtcdCall, Step, Waiting};
 
 use crate::draft::Draft;
@@ -97,6 +98,7 @@ fn keep_on(draft: &mut Draft<'_>) {
     let Some(seen) = draft.seen.etcd.auth.clone() else { return };
     tell_of_clients(draft, &seen);
     if seen.enabled {
+        revoke(draft, &seen);
         return;
     }
     draft.wait(Waiting::AuthChanging(
@@ -104,6 +106,22 @@ fn keep_on(draft: &mut Draft<'_>) {
     ));
     if look(draft).is_some() && make_root(draft, seen.root) {
         enable(draft);
+    }
+}
+
+/// L10. One user at a time, then it is looked again. The user goes first: a role that is left is found by its name.
+fn revoke(draft: &mut Draft<'_>, seen: &SeenAuth) {
+    if draft.seen.auth_policy.keeps_orphans || !seen.has_orphans_to_go() {
+        return;
+    }
+    draft.wait(Waiting::UsersToRevoke);
+    // Who comes back under another uid gets the new user first.
+    let comes = |user: &Marked| draft.seen.users_to_come.contains(user.name());
+    let user = seen.to_revoke().find(|user| !comes(user)).cloned();
+    let (Some(user), Some(via)) = (user, draft.via().cloned()) else { return };
+    if safety::is_fresh(seen.at, draft.now) {
+        draft.propose(Effect::etcd(Step::L10, via.clone(), EtcdCall::DeleteUser { user: user.clone() }));
+        draft.propose(Effect::etcd(Step::L10, via, EtcdCall::DeleteRole { user }));
     }
 }
 

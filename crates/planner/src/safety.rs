@@ -165,6 +165,7 @@ fn may_call(scene: &Scene<'_>, at: &MemberName, call: &EtcdCall) -> Judged {
         EtcdCall::Compact { revision } => space::may_compact(scene, *revision),
         EtcdCall::Defragment { member } => space::may_defragment(scene, member),
         EtcdCall::Auth { change } => auth::may_change(scene, *change, at),
+        EtcdCall::DeleteUser { user } | EtcdCall::DeleteRole { user } => auth::may_revoke(scene, user, at),
     }
 }
 

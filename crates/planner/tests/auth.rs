@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::world::{World, name};
-use quorate_model::auth::{AuthChange, AuthStage, Root, SeenAuth};
+use quorate_model::auth::{AuthChange, AuthStage, Marked, Orphan, Root, SeenAuth};
 use quorate_model::effect::Unsafe;
 use quorate_model::{
-    Ca, ClusterId, Effect, EtcdCall, Instant, KubeEffect, Leaf, Plan, Record, Span, Step, Waiting,
+    Ca, ClusterId, Effect, EtcdCall, Instant, KubeEffect, Leaf, Plan, Record, Snapshot, Span, Step, Waiting,
 };
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, permits};
@@ -255,18 +255,7 @@ fn auth_that_a_person_enabled_is_told_and_left_alone_until_the_spec_asks_for_it(
 #[test]
 fn a_cluster_without_auth_is_asked_for_it_now_and_then_and_sooner_where_a_person_has_enabled_it() {
     let world = World::running(3);
-    let seen = |enabled, ago: i64| {
-        let at = Instant(world.now.0 - ago * 1000);
-        SeenAuth {
-            at,
-            enabled,
-            root: Root::Ready,
-            clients_are_root: false,
-            others: BTreeSet::new(),
-            clients_have_role: false,
-            orphans: BTreeSet::new(),
-        }
-    };
+    let seen = |enabled, ago: i64| SeenAuth::new(Instant(world.now.0 - ago * 1000), enabled);
     let asks = |known: Option<SeenAuth>| world.seen.asks_for_auth(known.as_ref(), world.now);
     assert!(asks(None));
     assert_eq!([59, 599, 600].map(|ago| asks(Some(seen(false, ago)))), [false, false, true]);
@@ -435,4 +424,94 @@ fn the_credential_is_signed_before_any_pod_that_mounts_it_is_made() {
         world.now = world.now + Span::seconds(1);
     }
     panic!("no Pod was made");
+}
+
+fn user(name: &str) -> Marked {
+    Marked::new(name, "01234567")
+}
+
+/// Auth that is on, and these users without an EtcdUser.
+fn with_orphans(all: &[(&str, Orphan)]) -> World {
+    let mut world = wanted(3);
+    world.settle();
+    world.orphans = all.iter().map(|(name, orphan)| (user(name), *orphan)).collect();
+    world
+}
+
+fn revoked(plan: &Plan) -> Vec<String> {
+    let named = |effect: &Effect| match effect.as_etcd() {
+        Some(EtcdCall::DeleteUser { user }) => Some(user.user()),
+        Some(EtcdCall::DeleteRole { user }) => Some(user.role()),
+        Some(_) | None => None,
+    };
+    plan.effects.iter().filter_map(named).collect()
+}
+
+#[test]
+fn users_without_an_etcduser_are_revoked_one_after_another_and_no_others() {
+    use Orphan::{Confirmed, Retained, Unconfirmed};
+    let mut world = with_orphans(&[("a", Unconfirmed), ("b", Confirmed), ("c", Confirmed), ("d", Retained)]);
+    assert_eq!(revoked(&world.plan()), ["b-01234567", "quorate:01234567:b"]);
+    world.settle();
+    assert_eq!(world.orphans, [(user("a"), Unconfirmed), (user("d"), Retained)].into());
+}
+
+#[test]
+fn no_user_is_revoked_where_the_spec_keeps_them_or_while_one_of_the_name_is_to_come() {
+    let mut world = with_orphans(&[("a", Orphan::Confirmed)]);
+    world.seen.auth_policy.keeps_orphans = true;
+    assert!(revoked(&world.plan()).is_empty());
+    world.seen.auth_policy.keeps_orphans = false;
+    world.seen.users_to_come.insert("a".to_owned());
+    assert!(revoked(&world.plan()).is_empty());
+    world.seen.users_to_come = BTreeSet::from(["b".to_owned()]);
+    assert_eq!(revoked(&world.plan()).len(), 2);
+}
+
+#[test]
+fn where_users_are_to_be_revoked_etcd_is_asked_again_within_a_minute() {
+    let mut world = with_orphans(&[]);
+    let mut known = SeenAuth::new(Instant(world.now.0 - 60_000), true);
+    assert!(!world.seen.asks_for_auth(Some(&known), world.now));
+    known.orphans.insert(user("a"), Orphan::Unconfirmed);
+    assert!(world.seen.asks_for_auth(Some(&known), world.now));
+    world.seen.auth_policy.keeps_orphans = true;
+    assert!(!world.seen.asks_for_auth(Some(&known), world.now));
+}
+
+#[test]
+fn each_refusal_to_revoke_a_user_is_what_keeps_it_from_happening() {
+    let mut world = with_orphans(&[("a", Orphan::Confirmed), ("b", Orphan::Confirmed)]);
+    let effects = world.plan().effects;
+    let judged = |seen: &Snapshot, before: &[Effect], effect: &Effect| {
+        permits(&Scene { seen, record: &seen.record, now: world.now, before }, effect)
+    };
+    let refused = |seen: &Snapshot, before: &[Effect], effect: &Effect| {
+        assert_eq!(judged(seen, before, effect), Err(Unsafe::NotAnOrphan("a-01234567".to_owned())));
+        assert_eq!(without("NotAnOrphan", || judged(seen, before, effect)), Ok(()));
+    };
+    let but = |change: &dyn Fn(&mut SeenAuth)| {
+        let mut seen = world.seen.clone();
+        change(seen.etcd.auth.as_mut().unwrap());
+        seen
+    };
+    for effect in &effects {
+        assert_eq!(judged(&world.seen, &[], effect), Ok(()));
+        let Effect::Etcd { step, at, .. } = effect else { panic!("{effect:?}") };
+        // One at a time.
+        let other = Effect::etcd(*step, at.clone(), EtcdCall::DeleteUser { user: user("b") });
+        refused(&world.seen, &[other], effect);
+        for orphan in [Orphan::Unconfirmed, Orphan::Retained] {
+            refused(&but(&|seen| seen.orphans.extend([(user("a"), orphan)])), &[], effect);
+        }
+        refused(&but(&|seen| seen.orphans.retain(|other, _| *other != user("a"))), &[], effect);
+        refused(&but(&|seen| seen.at.0 -= 600_000), &[], effect);
+        refused(&but(&|seen| seen.enabled = false), &[], effect);
+        let mut kept = world.seen.clone();
+        kept.auth_policy.keeps_orphans = true;
+        refused(&kept, &[], effect);
+    }
+    let mut off = world.seen.clone();
+    off.record.auth = None;
+    assert_eq!(judged(&off, &[], &effects[0]), Err(Unsafe::AuthNotOrdered));
 }

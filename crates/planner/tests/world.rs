@@ -10,7 +10,7 @@ pub mod rotation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use quorate_model::auth::{AuthChange, AuthPolicy, Root, SeenAuth};
+use quorate_model::auth::{AuthChange, AuthPolicy, Marked, Orphan, Root, SeenAuth};
 use quorate_model::effect::{Boot, DowngradeAction};
 use quorate_model::names::Uid;
 use quorate_model::quorum::has_quorum;
@@ -100,6 +100,8 @@ pub struct World {
     pub auth: (bool, Root),
     /// The user of the certificate that applications share has the role root.
     pub clients_are_root: bool,
+    /// The users in etcd without an EtcdUser.
+    pub orphans: BTreeMap<Marked, Orphan>,
     /// Who else has the role root.
     pub other_roots: BTreeSet<String>,
     /// etcd has the role root.
@@ -236,6 +238,7 @@ impl World {
             cluster_version: None,
             auth: (false, Root::Missing),
             clients_are_root: false,
+            orphans: BTreeMap::new(),
             other_roots: BTreeSet::new(),
             has_root_role: false,
             planted: false,
@@ -761,6 +764,10 @@ impl World {
                     AuthChange::Disable => (false, self.auth.1),
                 }
             }
+            EtcdCall::DeleteUser { .. } => {}
+            EtcdCall::DeleteRole { user } => {
+                self.orphans.remove(user);
+            }
             EtcdCall::Compact { .. } => self.compacted = true,
             EtcdCall::Defragment { member } => {
                 if let Some(database) = self.databases.get_mut(member) {
@@ -880,13 +887,12 @@ impl World {
         let at = self.now;
         self.seen.etcd.auth =
             Some(self.auth).filter(|(is_on, _)| auth || *is_on).map(|(enabled, root)| SeenAuth {
-                at,
-                enabled,
                 root,
                 clients_are_root: self.clients_are_root,
                 others: self.other_roots.clone(),
                 clients_have_role: self.clients_are_root,
-                orphans: BTreeSet::new(),
+                orphans: if enabled { self.orphans.clone() } else { BTreeMap::new() },
+                ..SeenAuth::new(at, enabled)
             });
         self.seen.etcd.handshakes.clear();
         let Some(ca) = self.seen.handshakes_wanted(self.now) else { return };

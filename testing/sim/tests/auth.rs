@@ -2,10 +2,15 @@
 //! judged by what Pods mount and what people wrote.
 
 use quorate_api::keys;
+use quorate_model::Span;
+use quorate_model::auth::Marked;
 use quorate_planner::safety::mutants::without;
 use quorate_sim::history::{History, sound_story};
 use quorate_sim::oracle::Property;
 use quorate_sim::world::World;
+use quorate_sim::world::faults::{Fault, Planted};
+use quorate_sim::world::restore::restored;
+use quorate_sim::world::rogue::RogueEffect;
 use serde_json::{Value, json};
 
 fn spec(size: u32, auth: bool) -> Value {
@@ -174,4 +179,87 @@ fn auth_waits_for_a_person_where_somebody_else_has_the_role_root() {
     assert!(world.etcd.revoke_other_roots(id));
     edit(&mut world, &json!({ "metadata": { "annotations": { "example.com/looked": "yes" } } }));
     assert_eq!((world.oracle.violation(), is_on(&world)), (None, true));
+}
+
+/// The users in etcd with the names of users of EtcdUsers, and those that people made.
+fn users(world: &World) -> (Vec<String>, Vec<String>) {
+    let tip = world.etcd.groups().next().unwrap().tip();
+    (tip.users.iter().map(Marked::user).collect(), tip.by_hand.iter().cloned().collect())
+}
+
+/// A cluster with auth, in which these users come to be.
+fn with_users(spec: &Value, all: &[Planted]) -> World {
+    let mut world = History { spec: spec.clone(), ..History::default() }.start();
+    while world.go().is_some() {}
+    for planted in all {
+        assert!(world.strike(&Fault::PlantUser(*planted)), "{planted:?}");
+    }
+    // The operator looks now and then.
+    world.advance(Span::seconds(600));
+    edit(&mut world, &json!({ "metadata": { "annotations": { "example.com/looked": "yes" } } }));
+    world
+}
+
+const ALL_USERS: [Planted; 3] = [Planted::Orphan, Planted::OfEtcdUser, Planted::ByHand];
+
+#[test]
+fn a_user_without_an_etcduser_is_revoked_and_nobody_else() {
+    let world = with_users(&spec(3, true), &ALL_USERS);
+    assert_eq!(users(&world), (vec!["billing-0000beef".to_owned()], vec!["person".to_owned()]));
+}
+
+#[test]
+fn a_spec_that_keeps_users_without_an_etcduser_keeps_them() {
+    let mut spec = spec(3, true);
+    spec["auth"]["afterRestore"] = json!("Keep");
+    let mut world = with_users(&spec, &ALL_USERS);
+    assert_eq!(users(&world).0.len(), 2);
+    let status = world.cluster().unwrap().status.unwrap();
+    let ready = status.conditions.iter().find(|condition| condition.type_ == "AuthReady").unwrap();
+    assert!(ready.message.contains("`etcdctl user delete gone-0000dead`"), "{}", ready.message);
+    edit(&mut world, &json!({ "auth": { "afterRestore": "Revoke" } }));
+    assert_eq!(users(&world).0, ["billing-0000beef"]);
+}
+
+#[test]
+fn a_restore_brings_no_user_back_whose_etcduser_is_gone() {
+    let mut world = History { spec: restored(spec(3, true)), ..History::default() }.start();
+    while world.go().is_some() {}
+    world.judge_rest();
+    assert_eq!((world.oracle.violation(), is_on(&world)), (None, true));
+    assert_eq!(users(&world), (Vec::new(), vec!["person".to_owned()]));
+}
+
+#[test]
+fn a_crash_or_a_lost_request_while_a_user_is_revoked_leaves_none_of_it() {
+    let mut happened = 0;
+    for side in ["before", "after"] {
+        for fault in
+            [json!("crash"), json!("two-lead"), json!({ "request": "lost" }), json!({ "request": "late" })]
+        {
+            let departure = json!({ "at": format!("{side}:L10"), "what": { "fault": fault } });
+            let history = json!({ "spec": restored(spec(3, true)), "departures": [departure] });
+            happened += usize::from(sound_story(&history).all_came_about());
+        }
+    }
+    assert!(happened >= 6, "{happened}");
+}
+
+#[test]
+fn without_the_check_of_who_has_an_etcduser_a_user_that_the_spec_keeps_is_revoked() {
+    let violated = || {
+        let mut world = with_rogue_revocation();
+        while world.go().is_some() {}
+        world.oracle.violation().map(|violation| violation.property)
+    };
+    assert_eq!(violated(), None);
+    assert_eq!(without("NotAnOrphan", violated), Some(Property::OnlyOrphansAreRevoked));
+}
+
+/// A planner that proposes to revoke the user of an EtcdUser.
+fn with_rogue_revocation() -> World {
+    let mut world = with_users(&spec(3, true), &ALL_USERS);
+    world.rogue_planner = true;
+    assert!(world.strike(&Fault::Rogue(RogueEffect::RevokeUser)));
+    world
 }

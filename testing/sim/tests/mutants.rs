@@ -42,8 +42,15 @@ const OF_ROTATION: [&str; 6] =
     ["NotTrusted", "EarlierPresented", "BundleNotWritten", "OtherBundle", "PodsExist", "R19 bundle"];
 
 /// Only auth has them: `testing/sim/tests/auth.rs` and `crates/planner/tests/auth.rs` show that they are needed.
-const OF_AUTH: [&str; 6] =
-    ["AuthNotOrdered", "NoRootUser", "RootNotNew", "OthersAreRoot", "LacksCredential", "TenantsNeedAuth"];
+const OF_AUTH: [&str; 7] = [
+    "AuthNotOrdered",
+    "NoRootUser",
+    "RootNotNew",
+    "OthersAreRoot",
+    "NotAnOrphan",
+    "LacksCredential",
+    "TenantsNeedAuth",
+];
 
 /// Only a spec that names an authority has them: `crates/planner/tests/given.rs` and `issued.rs`, and `issued.rs` here, show that they are needed.
 const OF_SOURCES: [&str; 3] = ["OtherSource", "TenantsNeedKey", "verified"];

@@ -21,4 +21,21 @@ pub struct AuthSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "rules::key_prefixes")]
     pub allowed_prefixes: Option<Vec<String>>,
+
+    /// What becomes of users in etcd that EtcdUsers made which do not exist any more: a restored snapshot has them, or volumes that are
+    /// adopted. Revoke (the default): they are deleted, with their roles, as far as their EtcdUsers did not have deletionPolicy Retain. Keep:
+    /// the condition AuthReady names them. Users that people made are never touched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "AfterRestore")]
+    pub after_restore: Option<AfterRestore>,
+}
+
+/// What becomes of users in etcd whose EtcdUsers do not exist any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum AfterRestore {
+    /// They are deleted, with their roles.
+    #[default]
+    Revoke,
+    /// They are named.
+    Keep,
 }

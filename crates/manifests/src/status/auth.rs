@@ -1,10 +1,10 @@
 //! The condition AuthReady: whether etcd asks each client who it is.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use quorate_api::Reason;
 use quorate_model::Waiting;
-use quorate_model::auth::{AuthStage, SeenAuth};
+use quorate_model::auth::{AuthStage, Marked, Orphan, SeenAuth};
 
 use super::conditions::Finding;
 use super::picture::Picture;
@@ -39,7 +39,7 @@ pub(super) fn find(picture: &Picture<'_>) -> Option<Finding> {
     Some(match (is_on, told) {
         (_, Some(why)) => Finding { holds: Some(is_on), why },
         (true, None) if !orphans(picture).is_empty() => {
-            Finding::yes(Reason::UsersWithoutEtcdUser, without_etcd_user(&orphans(picture)))
+            Finding::yes(Reason::UsersWithoutEtcdUser, without_etcd_user(picture, &orphans(picture)))
         }
         (true, None) => {
             Finding::yes(Reason::AuthOn, "etcd's auth is on: each client may do what its user may")
@@ -57,28 +57,57 @@ pub(super) fn refuses_clients(picture: &Picture<'_>) -> bool {
     picture.record.auth == Some(AuthStage::On) && !picture.seen.etcd.auth.as_ref().is_some_and(has_access)
 }
 
-fn orphans(picture: &Picture<'_>) -> BTreeSet<(String, String)> {
+fn orphans(picture: &Picture<'_>) -> BTreeMap<Marked, Orphan> {
     picture.seen.etcd.auth.as_ref().map(|seen| seen.orphans.clone()).unwrap_or_default()
 }
 
 /// The commands are for the Pod of a member, where etcdctl needs no more arguments.
-fn without_etcd_user(orphans: &BTreeSet<(String, String)>) -> String {
-    let named: Vec<String> = orphans
-        .iter()
-        .take(NAMED)
-        .map(|(user, role)| format!("`etcdctl user delete {user}` and `etcdctl role delete {role}`"))
-        .collect();
-    let more = if orphans.len() > NAMED {
-        format!(". There are {} more: `etcdctl user list`", orphans.len() - NAMED)
-    } else {
-        String::new()
+fn without_etcd_user(picture: &Picture<'_>, orphans: &BTreeMap<Marked, Orphan>) -> String {
+    let keeps = picture.seen.auth_policy.keeps_orphans;
+    let of = |wanted: Orphan| {
+        let all: Vec<&Marked> =
+            orphans.iter().filter(|(_, orphan)| **orphan == wanted).map(|(user, _)| user).collect();
+        all
     };
-    format!(
-        "etcd's auth is on: each client may do what its user may. Users of etcd have no EtcdUser any more, and whoever kept a certificate of theirs is \
-         served: they were retained, or came with a snapshot or with the volumes of an earlier EtcdCluster. Nothing deletes them. Where nobody \
-         connects as they, in the Pod of a member: {}{more}",
-        named.join("; ")
-    )
+    let named = |all: &[&Marked], text: fn(&Marked) -> String| {
+        let shown: Vec<String> = all.iter().take(NAMED).map(|user| text(user)).collect();
+        let more = all.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!("; and {more} more (`etcdctl user list`)") } else { String::new() };
+        (!all.is_empty()).then(|| format!("{}{more}", shown.join("; ")))
+    };
+    let retained = |user: &Marked| format!("`etcdctl role delete {}`", user.retained_role());
+    let kept = |user: &Marked| {
+        format!("`etcdctl user delete {}` and `etcdctl role delete {}`", user.user(), user.role())
+    };
+    let served = "whoever kept a certificate of theirs is served";
+    let mut parts = vec![
+        "etcd's auth is on: each client may do what its user may. Users of etcd have no EtcdUser any more: they came with a snapshot or with the \
+         volumes of an earlier EtcdCluster, or are to stay"
+            .to_owned(),
+    ];
+    if keeps {
+        let all: Vec<&Marked> = orphans.keys().collect();
+        parts.extend(named(&all, kept).map(|commands| {
+            format!(
+                "Nothing deletes them (spec.auth.afterRestore: Keep), and {served}. Where nobody connects as they, in the Pod of a member: {commands}"
+            )
+        }));
+        return parts.join(". ");
+    }
+    let unconfirmed = named(&of(Orphan::Unconfirmed), Marked::user);
+    let revoked = named(&of(Orphan::Confirmed), Marked::user);
+    let stay = named(&of(Orphan::Retained), retained);
+    parts.extend(revoked.map(|users| format!("These are deleted, one after another: {users}")));
+    parts.extend(unconfirmed.map(|users| {
+        format!("These are deleted once the API server lists the EtcdUsers, which it does not now: {users}")
+    }));
+    parts.extend(stay.map(|commands| {
+        format!(
+            "Those whose EtcdUsers had deletionPolicy: Retain stay, and {served}. Where nobody connects as one, in the Pod of a member, and it is deleted, \
+             too: {commands}"
+        )
+    }));
+    parts.join(". ")
 }
 
 /// Somebody enabled auth. Where it refuses the operator altogether, as without TLS, nothing else is known of it.

@@ -98,6 +98,8 @@ pub enum Unsafe {
     RootNotNew,
     /// L8: somebody else has the role root, and may do everything.
     OthersAreRoot,
+    /// L10: it is not seen that the user of this name has no EtcdUser, or it is to stay.
+    NotAnOrphan(String),
     /// L8: the Pod of this member does not have the operator's credential, so its agent could not move leadership away.
     LacksCredential(MemberName),
     /// R10, R19: the authority is kept with the data of the cluster.
@@ -182,6 +184,7 @@ impl Unsafe {
         NoRootUser,
         RootNotNew,
         OthersAreRoot,
+        NotAnOrphan,
         LacksCredential,
         AuthorityKept,
         NoClaim,
@@ -327,6 +330,9 @@ impl fmt::Display for Unsafe {
             Self::OthersAreRoot => f.write_str(
                 "etcd's auth is not enabled, because other users than root have the role root, and may do everything",
             ),
+            Self::NotAnOrphan(user) => {
+                write!(f, "user {user} stays in etcd: it is not seen that it has no EtcdUser, or it is to stay")
+            }
             Self::LacksCredential(member) => {
                 write!(f, "Pod {member} does not have the operator's credential for etcd's auth yet")
             }

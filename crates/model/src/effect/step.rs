@@ -172,6 +172,8 @@ steps! {
         L8,
         /// Disable auth, as ordered, and record that it is off.
         L9,
+        /// Delete a user without an EtcdUser, then its role.
+        L10,
     }
     "upkeep", None => {
         /// Upkeep: PodDisruptionBudget, NetworkPolicy, joined labels, identity annotations, volume size.

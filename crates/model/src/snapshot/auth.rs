@@ -34,18 +34,20 @@ pub struct KeptOutByAuth {
 /// Only where the member list is read, so an idle cluster has none.
 const LOOKED_AT: Span = Span::seconds(600);
 
-/// The same where a person enabled it: the end of that is told soon.
-const LOOKED_AT_WHERE_NOT_OURS: Span = Span::seconds(60);
+/// The same where a person enabled it, whose end is told soon, and where users are to be revoked.
+const LOOKED_AT_WHERE_DUE: Span = Span::seconds(60);
 
 impl Snapshot {
     /// Whether it is time to look at etcd's auth, of which the operator knows this: at each pass while it is switched on or off.
     pub fn asks_for_auth(&self, known: Option<&SeenAuth>, now: Instant) -> bool {
         let is_within = |seen: &SeenAuth, span: Span| seen.at <= now && now - seen.at < span;
         if !self.record.has_credential() {
-            let span = |seen: &SeenAuth| if seen.enabled { LOOKED_AT_WHERE_NOT_OURS } else { LOOKED_AT };
+            let span = |seen: &SeenAuth| if seen.enabled { LOOKED_AT_WHERE_DUE } else { LOOKED_AT };
             return self.record.is_bootstrapped() && !known.is_some_and(|seen| is_within(seen, span(seen)));
         }
-        let is_known = known.is_some_and(|seen| seen.enabled && is_within(seen, LOOKED_AT));
+        let is_due = |seen: &SeenAuth| !self.auth_policy.keeps_orphans && seen.has_orphans_to_go();
+        let span = |seen: &SeenAuth| if is_due(seen) { LOOKED_AT_WHERE_DUE } else { LOOKED_AT };
+        let is_known = known.is_some_and(|seen| seen.enabled && is_within(seen, span(seen)));
         let is_to_go = self.is_auth_ordered_off(&self.record) && !self.may_have_data_store;
         let stays_on = self.record.auth == Some(AuthStage::On) && !is_to_go;
         !(stays_on && is_known)
@@ -53,7 +55,7 @@ impl Snapshot {
 
     /// Whether a person has ordered auth off: by the spec, and by an annotation that is not spent.
     pub fn is_auth_ordered_off(&self, record: &Record) -> bool {
-        let AuthPolicy { wanted, disable } = self.auth_policy;
+        let AuthPolicy { wanted, disable, .. } = self.auth_policy;
         !wanted && disable.is_some() && disable == record.cluster_id && disable != record.spent_disable_auth
     }
 

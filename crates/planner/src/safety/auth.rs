@@ -1,6 +1,7 @@
-//! L4 to L9: auth is enabled only where the operator goes on to be served, and disabled only by order.
+//! L4 to L10: auth is enabled only where the operator goes on to be served, and disabled only by order; no user of an EtcdUser that may exist
+//! is revoked.
 
-use quorate_model::auth::{AuthChange, AuthStage, Root, SeenAuth};
+use quorate_model::auth::{AuthChange, AuthStage, Marked, Orphan, Root, SeenAuth};
 use quorate_model::effect::Unsafe;
 use quorate_model::snapshot::Pod;
 use quorate_model::{Effect, EtcdCall, Leaf, MemberName, Snapshot};
@@ -17,6 +18,29 @@ pub(super) fn may_change(scene: &Scene<'_>, change: AuthChange, at: &MemberName)
         AuthChange::Enable => may_enable(scene, at),
         AuthChange::Disable => may_disable(scene),
     }
+}
+
+/// L10: only a user that was seen in this pass, and of which the API server said after that that it has no EtcdUser. One at a time.
+pub(super) fn may_revoke(scene: &Scene<'_>, user: &Marked, at: &MemberName) -> Judged {
+    if fresh_list(scene.seen, scene.now)?.via != *at {
+        forbid(Unsafe::NoFreshList)?;
+    }
+    if scene.record.auth != Some(AuthStage::On) {
+        forbid(Unsafe::AuthNotOrdered)?;
+    }
+    let is_seen = |seen: &SeenAuth| {
+        let is_orphan = seen.orphans.get(user) == Some(&Orphan::Confirmed);
+        is_fresh(seen.at, scene.now) && seen.enabled && is_orphan
+    };
+    let is_other = |effect: &Effect| match effect.as_etcd() {
+        Some(EtcdCall::DeleteUser { user: other } | EtcdCall::DeleteRole { user: other }) => other != user,
+        Some(_) | None => false,
+    };
+    let stays = scene.seen.auth_policy.keeps_orphans || scene.before.iter().any(is_other);
+    if stays || !scene.seen.etcd.auth.as_ref().is_some_and(is_seen) {
+        forbid(Unsafe::NotAnOrphan(user.user()))?;
+    }
+    Ok(())
 }
 
 /// Whether every Pod of a member has the operator's credential.

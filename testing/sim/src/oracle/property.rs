@@ -77,6 +77,8 @@ pub enum Property {
     HistoryIsKept,
     /// L8, L9: auth is enabled only where the operator and the agents go on to be served, and disabled only by order.
     AuthByOrder,
+    /// L10: only users without an EtcdUser are revoked, and at rest none is left.
+    OnlyOrphansAreRevoked,
 }
 
 impl fmt::Display for Property {
@@ -114,6 +116,7 @@ impl fmt::Display for Property {
             Self::EndsAsWithoutFaults => "E3: where nothing is destroyed, all ends as without faults",
             Self::AlarmsHold => "N5: an alarm stays while its cause does",
             Self::AuthByOrder => "L8, L9: auth is enabled with credentials, and disabled by order",
+            Self::OnlyOrphansAreRevoked => "L10: users without an EtcdUser are revoked, and no others",
             Self::HistoryIsKept => "N1: the history of keys is compacted by its owner",
         })
     }

@@ -1,13 +1,14 @@
 //! etcd's auth: how far it is, and its changes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_etcd::{CallError, MemberClient};
 use quorate_manifests::certificate::{CLIENT_USER, ROOT_USER};
-use quorate_model::auth::{AuthChange, Root, SeenAuth};
+use quorate_model::auth::{AuthChange, Marked, Orphan, Root, SeenAuth};
 use quorate_model::{ClusterRef, Refusal};
 
 use super::Shared;
+use super::execute;
 use super::observe::{ConnectError, count};
 
 /// The role that may do everything. Its name is etcd's own.
@@ -40,49 +41,37 @@ pub(super) async fn look(
         Err(CallError::Refused(why, _)) if why.is_about_caller() => true,
         Err(error) => return Err(error.to_string()),
     };
+    let mut seen = SeenAuth::new(at, enabled);
     if !enabled && !is_ours {
-        let others = BTreeSet::new();
-        let (root, orphans) = (Root::Missing, BTreeSet::new());
-        let (clients_are_root, clients_have_role) = (false, false);
-        return Ok(SeenAuth { at, enabled, root, clients_are_root, others, clients_have_role, orphans });
+        return Ok(seen);
     }
-    let root =
-        if enabled { Root::Ready } else { root(shared, &client).await.map_err(|error| error.to_string())? };
+    if !enabled {
+        seen.root = root(shared, &client).await.map_err(|error| error.to_string())?;
+        seen.others = others(shared, &client).await.map_err(|error| error.to_string())?;
+    } else if is_ours {
+        seen.orphans = orphans(shared, &client, namespace).await.map_err(|error| error.to_string())?;
+    }
     let of_clients = match count(&shared.metrics, "user_get", client.user_get(CLIENT_USER).await) {
         Ok(roles) => roles,
         Err(CallError::Refused(why, _)) if why.is_about_caller() => Vec::new(),
         Err(error) => return Err(error.to_string()),
     };
-    let others = if enabled {
-        BTreeSet::new()
-    } else {
-        others(shared, &client).await.map_err(|error| error.to_string())?
-    };
-    let orphans = if enabled && is_ours {
-        orphans(shared, &client, namespace).await.map_err(|error| error.to_string())?
-    } else {
-        BTreeSet::new()
-    };
-    let clients_are_root = of_clients.iter().any(|role| role == ROOT_ROLE);
-    let clients_have_role = !of_clients.is_empty();
-    Ok(SeenAuth { at, enabled, root, clients_are_root, others, clients_have_role, orphans })
+    seen.clients_are_root = of_clients.iter().any(|role| role == ROOT_ROLE);
+    seen.clients_have_role = !of_clients.is_empty();
+    Ok(seen)
 }
 
-/// The users of EtcdUsers that do not exist, by the cache of their own controller. It has each EtcdUser before that makes its user.
+/// The users of EtcdUsers that do not exist. Each EtcdUser is there before its role is in etcd. So one that the API server does not have
+/// after that is gone; the cache may be behind.
 async fn orphans(
     shared: &Shared,
     client: &MemberClient,
     namespace: &str,
-) -> Result<BTreeSet<(String, String)>, CallError> {
-    let listed = async {
-        let users = count(&shared.metrics, "user_list", client.user_list().await)?;
-        let roles = count(&shared.metrics, "role_list", client.role_list().await)?;
-        Ok((users, roles))
-    };
-    let (users, roles) = match listed.await {
-        Ok(lists) => lists,
+) -> Result<BTreeMap<Marked, Orphan>, CallError> {
+    let roles = match count(&shared.metrics, "role_list", client.role_list().await) {
+        Ok(roles) => roles,
         // Root by the record, and not by what etcd has: something else is told of that.
-        Err(CallError::Refused(why, _)) if why.is_about_caller() => return Ok(BTreeSet::new()),
+        Err(CallError::Refused(why, _)) if why.is_about_caller() => return Ok(BTreeMap::new()),
         Err(error) => return Err(error),
     };
     let cached = shared.users.in_namespace(namespace);
@@ -91,7 +80,38 @@ async fn orphans(
         Ok(user) => user.metadata.uid.as_deref(),
         Err(invalid) => invalid.metadata.uid.as_deref(),
     });
-    Ok(quorate_orders::user::orphans((&users, &roles), uids))
+    let found = quorate_orders::user::orphans(&roles, uids);
+    if found.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let (found, is_confirmed) = match execute::uids_of_users(shared, namespace).await {
+        Ok(uids) => (quorate_orders::user::orphans(&roles, uids.iter().map(String::as_str)), true),
+        Err(error) => {
+            tracing::warn!(%error, namespace, "the EtcdUsers cannot be read, so no user of etcd is revoked");
+            (found, false)
+        }
+    };
+    let known = |stays: bool| match (stays, is_confirmed) {
+        (true, _) => Orphan::Retained,
+        (false, true) => Orphan::Confirmed,
+        (false, false) => Orphan::Unconfirmed,
+    };
+    Ok(found.into_iter().map(|(user, stays)| (user, known(stays))).collect())
+}
+
+/// L10: deletes a user, or its role. One that is gone is no error: a reply may have been lost.
+pub(super) async fn revoke(
+    client: &MemberClient,
+    user: &Marked,
+    is_role: bool,
+) -> (&'static str, Result<(), CallError>) {
+    let (method, deleted, gone) = if is_role {
+        ("role_delete", client.role_delete(&user.role()).await, Refusal::RoleNotFound)
+    } else {
+        ("user_delete", client.user_delete(&user.user()).await, Refusal::UserNotFound)
+    };
+    let is_gone = |error: &CallError| matches!(error, CallError::Refused(why, _) if *why == gone);
+    (method, deleted.or_else(|error| if is_gone(&error) { Ok(()) } else { Err(error) }))
 }
 
 /// Makes a change. What is so already is no error: a reply may have been lost.
