@@ -313,7 +313,11 @@ fn auth_policy(cluster: &EtcdCluster) -> (AuthPolicy, Option<Invalid>) {
         AfterRestore::Revoke => false,
         AfterRestore::Keep => true,
     };
-    (AuthPolicy { wanted, disable, keeps_orphans }, unreadable)
+    let given = cluster.spec.auth.as_ref().and_then(|auth| duration::seconds(auth.client_grace.as_deref()?));
+    let client_grace = given.map_or(AuthPolicy::CLIENT_GRACE, Span::seconds);
+    let (clients_are_users, unreadable_word) = cluster_named_by(&cluster.metadata, keys::CLIENTS_ARE_USERS);
+    let policy = AuthPolicy { wanted, disable, client_grace, clients_are_users, keeps_orphans };
+    (policy, unreadable.or(unreadable_word))
 }
 
 fn parse_cluster(key: &str, id: Option<&str>) -> (Option<ClusterId>, Option<Invalid>) {

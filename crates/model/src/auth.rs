@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::ids::ClusterId;
-use crate::time::Instant;
+use crate::time::{Instant, Span};
 
 /// How far etcd's auth is. Recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,12 +24,10 @@ pub struct SeenAuth {
     pub enabled: bool,
     /// How far the user root is. Where auth is on, etcd keeps it.
     pub root: Root,
-    /// Whether the certificate that applications share, that of the cluster's clients, is that of a user with the role root.
-    pub clients_are_root: bool,
+    /// What may be done with the certificate that applications share, that of the cluster's clients.
+    pub clients: Clients,
     /// Who else has the role root, while auth is off. Whoever has it when auth is enabled may do everything.
     pub others: BTreeSet<String>,
-    /// Whether that certificate is of a user that has any role. With auth on it is refused every key otherwise.
-    pub clients_have_role: bool,
     /// The users of EtcdUsers that the namespace does not have, while auth is on.
     pub orphans: BTreeMap<Marked, Orphan>,
 }
@@ -41,9 +39,8 @@ impl SeenAuth {
             at,
             enabled,
             root: if enabled { Root::Ready } else { Root::Missing },
-            clients_are_root: false,
+            clients: Clients::NoUser,
             others: BTreeSet::new(),
-            clients_have_role: false,
             orphans: BTreeMap::new(),
         }
     }
@@ -136,6 +133,48 @@ pub enum Orphan {
     Retained,
 }
 
+/// What may be done with auth on by who has the certificate that applications share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Clients {
+    /// Nothing: there is no such user.
+    #[default]
+    NoUser,
+    /// Nothing: the user has no role.
+    NoRole,
+    /// Everything with all keys, for a time: the user has the role [`CLIENT_ROLE`] alone.
+    OfGrace,
+    /// What a person gave the user.
+    OfPerson,
+    /// Everything, or to read or write everything, with all keys, by what a person gave the user.
+    AllKeys,
+    /// Everything: a person gave the user the role root.
+    Root,
+}
+
+/// The role of the user of the cluster's clients while they have time to become users. No EtcdUser can be given one that begins so.
+pub const CLIENT_ROLE: &str = "quorate:clients";
+
+impl Clients {
+    /// Whether every key is refused.
+    pub fn are_refused(self) -> bool {
+        matches!(self, Self::NoUser | Self::NoRole)
+    }
+
+    /// Whether the user is not one that a person made for something.
+    pub fn are_nobodys(self) -> bool {
+        self.are_refused() || self == Self::OfGrace
+    }
+}
+
+/// The time in which clients with the certificate that applications share go on as before. Recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ClientGrace {
+    /// It began then, when auth was enabled.
+    Since(Instant),
+    /// It is over, or there is none: nobody was served before.
+    Over,
+}
+
 /// How far the user root is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Root {
@@ -157,8 +196,17 @@ pub struct AuthPolicy {
     pub wanted: bool,
     /// The cluster id in the annotation that lets auth be switched off.
     pub disable: Option<ClusterId>,
+    /// `spec.auth.clientGrace`.
+    pub client_grace: Span,
+    /// The cluster id in the annotation by which all clients are users by now.
+    pub clients_are_users: Option<ClusterId>,
     /// `spec.auth.afterRestore: Keep`: users without an EtcdUser are named, and not revoked.
     pub keeps_orphans: bool,
+}
+
+impl AuthPolicy {
+    /// How long clients have, where the spec does not say.
+    pub const CLIENT_GRACE: Span = Span::seconds(7 * 86_400);
 }
 
 /// A change of etcd's auth.
@@ -173,6 +221,18 @@ pub enum AuthChange {
     AddRootRole,
     /// L6: the user gets the role.
     GrantRoot,
+    /// L11: the role of the user of clients.
+    AddClientRole,
+    /// L11: it allows everything with all keys.
+    GrantClientKeys,
+    /// L11: the user of clients goes, before it is made anew, or for good.
+    RemoveClientUser,
+    /// L11: the user of clients, without a password.
+    AddClientUser,
+    /// L11: it gets its role.
+    GrantClient,
+    /// L11: its role goes.
+    RemoveClientRole,
     /// L8.
     Enable,
     /// L9.
@@ -196,6 +256,12 @@ impl fmt::Display for AuthChange {
             Self::AddRootUser => "UserAdd root",
             Self::AddRootRole => "RoleAdd root",
             Self::GrantRoot => "UserGrantRole root to root",
+            Self::AddClientRole => "RoleAdd quorate:clients",
+            Self::GrantClientKeys => "RoleGrantPermission all keys to quorate:clients",
+            Self::RemoveClientUser => "UserDelete quorate-client",
+            Self::AddClientUser => "UserAdd quorate-client",
+            Self::GrantClient => "UserGrantRole quorate:clients to quorate-client",
+            Self::RemoveClientRole => "RoleDelete quorate:clients",
             Self::Enable => "AuthEnable",
             Self::Disable => "AuthDisable",
         })

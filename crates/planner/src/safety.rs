@@ -22,7 +22,7 @@ mod versions;
 mod volumes;
 
 pub(crate) use adoption::{foreign_pods, may_adopt};
-pub(crate) use auth::all_have_credential;
+pub(crate) use auth::{all_have_credential, clients_had_time};
 pub use space::{may_begin_defragmentation, may_disarm};
 pub(crate) use tenants::{may_disable_auth, may_replace_authority};
 

@@ -3,7 +3,7 @@
 
 use quorate_api::keys;
 use quorate_model::Span;
-use quorate_model::auth::Marked;
+use quorate_model::auth::{Clients, Marked};
 use quorate_planner::safety::mutants::without;
 use quorate_sim::history::{History, sound_story};
 use quorate_sim::oracle::Property;
@@ -90,7 +90,7 @@ fn survives(departures: &[Value]) -> bool {
 #[test]
 fn a_crash_at_each_step_or_a_request_that_is_lost_or_late_changes_nothing_of_the_end() {
     let mut happened = 0;
-    for step in ["L1", "L4", "L5", "L6", "L8"] {
+    for step in ["L1", "L4", "L5", "L6", "L8", "L11"] {
         for side in ["before", "after"] {
             for fault in [
                 json!("crash"),
@@ -117,7 +117,7 @@ fn a_member_a_secret_or_status_that_is_lost_at_any_step_is_made_good() {
         json!({ "remove": ["Secret", "demo-client-tls"] }),
     ];
     let mut happened = 0;
-    for step in ["L1", "L4", "L6", "L8"] {
+    for step in ["L1", "L4", "L6", "L8", "L11"] {
         for fault in &faults {
             let departure = json!({ "at": format!("after:{step}"), "what": { "fault": fault } });
             happened += usize::from(survives(&[departure]));
@@ -262,4 +262,46 @@ fn with_rogue_revocation() -> World {
     world.rogue_planner = true;
     assert!(world.strike(&Fault::Rogue(RogueEffect::RevokeUser)));
     world
+}
+
+fn clients(world: &World) -> Clients {
+    world.etcd.groups().next().unwrap().tip().clients
+}
+
+#[test]
+fn the_certificate_that_applications_share_goes_on_for_its_time_and_is_refused_then() {
+    let mut world = at_rest(3);
+    edit(&mut world, &json!({ "auth": { "enabled": true, "clientGrace": "2h" } }));
+    assert_eq!((is_on(&world), clients(&world)), (true, Clients::OfGrace));
+    world.advance(Span::seconds(3600));
+    edit(&mut world, &json!({ "metadata": { "annotations": { "example.com/a": "1" } } }));
+    assert_eq!(clients(&world), Clients::OfGrace);
+    world.advance(Span::seconds(3700));
+    edit(&mut world, &json!({ "metadata": { "annotations": { "example.com/a": "2" } } }));
+    assert_eq!(clients(&world), Clients::NoUser);
+    // A person ends it sooner.
+    let mut world = at_rest(1);
+    edit(&mut world, &switch_on());
+    assert_eq!(clients(&world), Clients::OfGrace);
+    let id = world.cluster().unwrap().status.unwrap().cluster_id.unwrap();
+    edit(&mut world, &json!({ "metadata": { "annotations": { keys::CLIENTS_ARE_USERS: id } } }));
+    assert_eq!(clients(&world), Clients::NoUser);
+}
+
+#[test]
+fn a_cluster_that_begins_with_auth_has_no_user_for_clients_of_before() {
+    let world = with_users(&spec(1, true), &[]);
+    assert_eq!(clients(&world), Clients::NoUser);
+}
+
+#[test]
+fn without_the_check_of_their_time_clients_are_refused_too_early() {
+    let violated = || {
+        let on = json!({ "at": 0, "what": { "edit": switch_on() } });
+        let history = json!({ "before": [spec(3, false)], "spec": {}, "departures": [on] });
+        let history: History = serde_json::from_value(history).unwrap();
+        history.story().violation().map(|violation| violation.property)
+    };
+    assert_eq!(violated(), None);
+    assert_eq!(without("ClientsHaveTime", violated), Some(Property::ClientsHaveTime));
 }

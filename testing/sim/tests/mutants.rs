@@ -42,7 +42,9 @@ const OF_ROTATION: [&str; 6] =
     ["NotTrusted", "EarlierPresented", "BundleNotWritten", "OtherBundle", "PodsExist", "R19 bundle"];
 
 /// Only auth has them: `testing/sim/tests/auth.rs` and `crates/planner/tests/auth.rs` show that they are needed.
-const OF_AUTH: [&str; 7] = [
+const OF_AUTH: [&str; 9] = [
+    "NoClientGrace",
+    "ClientsHaveTime",
     "AuthNotOrdered",
     "NoRootUser",
     "RootNotNew",

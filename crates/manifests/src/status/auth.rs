@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use quorate_api::Reason;
+use quorate_api::{Reason, keys};
 use quorate_model::Waiting;
-use quorate_model::auth::{AuthStage, Marked, Orphan, SeenAuth};
+use quorate_model::auth::{AuthStage, Clients, Marked, Orphan, SeenAuth};
 
 use super::conditions::Finding;
 use super::picture::Picture;
+use super::time;
 use super::waiting::{auth_not_ours, explain, text};
+use crate::certificate::CLIENT_USER;
 
 /// How many users one message names.
 const NAMED: usize = 5;
@@ -41,6 +43,7 @@ pub(super) fn find(picture: &Picture<'_>) -> Option<Finding> {
         (true, None) if !orphans(picture).is_empty() => {
             Finding::yes(Reason::UsersWithoutEtcdUser, without_etcd_user(picture, &orphans(picture)))
         }
+        (true, None) if of_clients(picture).is_some() => of_clients(picture)?,
         (true, None) => {
             Finding::yes(Reason::AuthOn, "etcd's auth is on: each client may do what its user may")
         }
@@ -53,8 +56,38 @@ pub(super) fn find(picture: &Picture<'_>) -> Option<Finding> {
 
 /// Whether the certificate that applications share is refused every key: auth is on, and its user has no role.
 pub(super) fn refuses_clients(picture: &Picture<'_>) -> bool {
-    let has_access = |seen: &SeenAuth| !seen.enabled || seen.clients_have_role;
-    picture.record.auth == Some(AuthStage::On) && !picture.seen.etcd.auth.as_ref().is_some_and(has_access)
+    let has_access = |seen: &SeenAuth| !seen.enabled || !seen.clients.are_refused();
+    // Until it was asked, what is recorded counts.
+    let goes_on = picture.seen.do_clients_go_on(picture.record, picture.now);
+    picture.record.auth == Some(AuthStage::On) && !picture.seen.etcd.auth.as_ref().map_or(goes_on, has_access)
+}
+
+/// What is to be said of the certificate that applications share, where it gives all keys.
+fn of_clients(picture: &Picture<'_>) -> Option<Finding> {
+    let clients = picture.seen.etcd.auth.as_ref().map(|seen| seen.clients)?;
+    match (clients, picture.seen.clients_go_on_until(picture.record)) {
+        (Clients::OfGrace, Some(until)) => {
+            let id = picture.record.cluster_id.map(|id| id.to_string()).unwrap_or_default();
+            Some(Finding::yes(
+                Reason::ClientsHaveTime,
+                format!(
+                    "etcd's auth is on. Until {} whoever has the certificate in NAME-client-tls or NAME-connection goes on as the user \
+                     {CLIENT_USER}, which may read and write all keys, and is refused every key after that (spec.auth.clientGrace). Give each \
+                     application an EtcdUser. Once all are users, {}={id} ends it",
+                    time(until).0,
+                    keys::CLIENTS_ARE_USERS
+                ),
+            ))
+        }
+        (Clients::AllKeys, _) => Some(Finding::yes(
+            Reason::ClientsHaveAllKeys,
+            format!(
+                "etcd's auth is on, and somebody gave the user {CLIENT_USER} a role with all keys: whoever reads the Secrets NAME-client-tls or \
+                 NAME-connection is that user. Give each application an EtcdUser, then, in the Pod of a member: `etcdctl user delete {CLIENT_USER}`"
+            ),
+        )),
+        (Clients::OfGrace | Clients::NoUser | Clients::NoRole | Clients::OfPerson | Clients::Root, _) => None,
+    }
 }
 
 fn orphans(picture: &Picture<'_>) -> BTreeMap<Marked, Orphan> {
@@ -115,7 +148,7 @@ fn not_ours(picture: &Picture<'_>) -> Option<Finding> {
     if let Some(kept_out) = picture.seen.kept_out_by_auth(picture.record, picture.now) {
         return Some(Finding::no(Reason::NotOurs, text(&Waiting::AuthEnabled(kept_out))));
     }
-    let is_root = picture.seen.etcd.auth.as_ref().is_some_and(|seen| seen.clients_are_root);
+    let is_root = picture.seen.etcd.auth.as_ref().is_some_and(|seen| seen.clients == Clients::Root);
     let is_so = picture.seen.is_auth_not_ours(picture.record);
     is_so.then(|| Finding::no(Reason::NotOurs, auth_not_ours(is_root)))
 }

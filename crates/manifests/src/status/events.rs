@@ -142,7 +142,10 @@ fn of_condition(type_: ConditionType, before: Option<&Condition>, after: &Condit
         ConditionType::VersionUpgradeBlocked if news && is(after, Reason::KnownCorruptVersion) => true,
         ConditionType::VersionUpgradeBlocked if news && is(after, Reason::UpgradeBackupFailed) => true,
         ConditionType::AuthReady
-            if news && (is(after, Reason::NotOurs) || is(after, Reason::UsersWithoutEtcdUser)) =>
+            if news
+                && (is(after, Reason::NotOurs)
+                    || is(after, Reason::UsersWithoutEtcdUser)
+                    || is(after, Reason::ClientsHaveTime)) =>
         {
             true
         }

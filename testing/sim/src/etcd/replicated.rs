@@ -1,7 +1,7 @@
 //! What is replicated besides keys and membership: alarms, whether auth is enabled. A change of it is an
 //! entry, so a member that is behind does not know it yet, and an alarm outlives the member that raised it.
 
-use quorate_model::auth::{AuthChange, Marked, Root};
+use quorate_model::auth::{AuthChange, Clients, Marked, Root};
 use quorate_model::snapshot::Alarm;
 use quorate_model::{ClusterId, MemberId, Refusal};
 
@@ -121,6 +121,28 @@ impl Etcd {
                 (tip.auth, Root::NotGranted)
             }
             (AuthChange::GrantRoot, Root::NotGranted) => (tip.auth, Root::Ready),
+            (AuthChange::AddClientUser, _) if tip.clients != Clients::NoUser => {
+                return Err(Failed::Refused(Refusal::UserExists));
+            }
+            (AuthChange::GrantClient, _) if tip.clients == Clients::NoUser => {
+                return Err(Failed::Refused(Refusal::UserNotFound));
+            }
+            (
+                AuthChange::AddClientRole | AuthChange::GrantClientKeys | AuthChange::RemoveClientRole,
+                root,
+            ) => (tip.auth, root),
+            (AuthChange::RemoveClientUser, root) => {
+                tip.clients = Clients::NoUser;
+                (tip.auth, root)
+            }
+            (AuthChange::AddClientUser, root) => {
+                tip.clients = Clients::NoRole;
+                (tip.auth, root)
+            }
+            (AuthChange::GrantClient, root) => {
+                tip.clients = Clients::OfGrace;
+                (tip.auth, root)
+            }
             (AuthChange::Enable, Root::Ready) => (true, Root::Ready),
             (AuthChange::Disable, root) => (false, root),
             // It is so already.
@@ -136,6 +158,7 @@ impl Etcd {
             (group.tip.auth, group.tip.root) = (auth, root);
             group.tip.has_root_role = tip.has_root_role;
             group.tip.root_has_password = tip.root_has_password;
+            group.tip.clients = tip.clients;
         });
         if committed { Ok(()) } else { Err(Failed::Unknown) }
     }

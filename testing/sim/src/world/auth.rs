@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use quorate_api::keys;
+use quorate_api::{duration, keys};
 use quorate_apistore::fields::{annotation, name, uid};
 use quorate_manifests::Kind;
 use quorate_manifests::certificate::Certificate;
-use quorate_model::Leaf;
-use quorate_model::auth::{AuthChange, AuthStage, Marked, Orphan, SeenAuth};
+use quorate_model::auth::{AuthChange, AuthPolicy, AuthStage, ClientGrace, Marked, Orphan, SeenAuth};
+use quorate_model::{Leaf, Span};
 use serde_json::Value;
 
 use super::World;
@@ -27,8 +27,18 @@ impl World {
             AuthChange::RemoveRootUser
             | AuthChange::AddRootUser
             | AuthChange::AddRootRole
-            | AuthChange::GrantRoot => None,
-            AuthChange::Enable => self.without_credential().or_else(|| self.somebody_elses_root()),
+            | AuthChange::GrantRoot
+            | AuthChange::AddClientRole
+            | AuthChange::GrantClientKeys
+            | AuthChange::AddClientUser
+            | AuthChange::GrantClient => None,
+            AuthChange::RemoveClientUser | AuthChange::RemoveClientRole => {
+                return self.judge_time_of_clients(true);
+            }
+            AuthChange::Enable => {
+                self.judge_time_of_clients(false);
+                self.without_credential().or_else(|| self.somebody_elses_root())
+            }
             AuthChange::Disable => self.not_ordered_off(),
         };
         if let Some(how) = why {
@@ -42,6 +52,7 @@ impl World {
         let orphans = users.into_iter().filter(|user| !self.faults.etcd_users.contains(user));
         SeenAuth {
             root: stored.root,
+            clients: stored.clients,
             others: stored.other_roots,
             orphans: orphans.map(|user| (user, Orphan::Confirmed)).collect(),
             ..SeenAuth::new(self.operators_time(), stored.auth)
@@ -93,6 +104,32 @@ impl World {
             self.faults.etcd_users.insert(user.clone());
         }
         !is_there && self.etcd.plant_user(cluster, user)
+    }
+
+    /// Whoever was served with the certificate that applications share is not refused before the time is over that the spec gives, unless a
+    /// person says that all are users.
+    fn judge_time_of_clients(&mut self, they_go: bool) {
+        let Some(cluster) = self.object(Kind::Cluster, &self.at.name) else { return };
+        let record = self.record();
+        let Some(group) = record.cluster_id.and_then(|id| self.etcd.group(id)) else { return };
+        let id = cluster["status"]["clusterID"].as_str();
+        let are_users = id.is_some() && annotation(&cluster, keys::CLIENTS_ARE_USERS) == id;
+        let grace = cluster["spec"]["auth"]["clientGrace"].as_str().and_then(duration::seconds);
+        let grace = grace.map_or(AuthPolicy::CLIENT_GRACE, Span::seconds);
+        // From its first attempt on it had auth, and served nobody without.
+        let had_none = record.client_grace == Some(ClientGrace::Over);
+        let (is_on, clients) = (group.tip().auth, group.tip().clients);
+        let since = if is_on { self.faults.auth_since } else { None };
+        let is_over = since.map_or(grace == Span(0), |since| self.now >= since + grace);
+        let refuses = if they_go { is_on && !clients.are_refused() } else { clients.are_refused() };
+        if !they_go && !is_on {
+            self.faults.auth_since.get_or_insert(self.now);
+        }
+        if refuses && !are_users && !is_over && !had_none {
+            let how = "the certificate that applications share is refused before the time of clients is over"
+                .to_owned();
+            self.oracle.add_violation(Property::ClientsHaveTime, how);
+        }
     }
 
     /// The Pod of a member that runs without the credential of root, if there is one: its agent is nobody once auth is on.

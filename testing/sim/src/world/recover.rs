@@ -95,6 +95,7 @@ impl World {
             auth: (own.stored.auth, own.stored.root),
             users: own.stored.users.clone(),
             by_hand: own.stored.by_hand.clone(),
+            clients: own.stored.clients,
             revision,
         })
     }

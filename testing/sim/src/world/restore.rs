@@ -12,7 +12,7 @@ use quorate_apistore::store::{DeleteOptions, Part};
 use quorate_apistore::{ObjectKey, ResourceKey};
 use quorate_manifests::Kind;
 use quorate_manifests::pod::ETCD;
-use quorate_model::auth::{Marked, Root};
+use quorate_model::auth::{Clients, Marked, Root};
 use quorate_model::guard::VolumeIdentity;
 use quorate_model::{ClusterUid, MemberId, MemberName, Token};
 use serde::Deserialize;
@@ -40,6 +40,7 @@ static SNAP: LazyLock<Arc<Snap>> = LazyLock::new(|| {
         alarms: BTreeSet::from([alarm]),
         auth: (false, Root::Missing),
         users: BTreeSet::from([Marked::new("of-before", "0000dead")]),
+        clients: Clients::NoUser,
         by_hand: BTreeSet::from(["person".to_owned()]),
         revision: REVISION,
     })

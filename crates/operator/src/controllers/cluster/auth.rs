@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quorate_etcd::{CallError, MemberClient};
+use quorate_etcd::{CallError, KeyAccess, MemberClient, Permission};
 use quorate_manifests::certificate::{CLIENT_USER, ROOT_USER};
-use quorate_model::auth::{AuthChange, Marked, Orphan, Root, SeenAuth};
+use quorate_model::auth::{AuthChange, CLIENT_ROLE, Clients, Marked, Orphan, Root, SeenAuth};
 use quorate_model::{ClusterRef, Refusal};
 
 use super::Shared;
@@ -13,6 +13,9 @@ use super::observe::{ConnectError, count};
 
 /// The role that may do everything. Its name is etcd's own.
 const ROOT_ROLE: &str = "root";
+
+/// Both ends of the range of all keys.
+const ALL_KEYS: &[u8] = &[0];
 
 /// The EtcdUsers whose users are not made yet, from the cache of their own controller.
 pub(super) fn users_to_come(shared: &Shared, at: &ClusterRef) -> BTreeSet<String> {
@@ -51,14 +54,38 @@ pub(super) async fn look(
     } else if is_ours {
         seen.orphans = orphans(shared, &client, namespace).await.map_err(|error| error.to_string())?;
     }
-    let of_clients = match count(&shared.metrics, "user_get", client.user_get(CLIENT_USER).await) {
-        Ok(roles) => roles,
-        Err(CallError::Refused(why, _)) if why.is_about_caller() => Vec::new(),
-        Err(error) => return Err(error.to_string()),
-    };
-    seen.clients_are_root = of_clients.iter().any(|role| role == ROOT_ROLE);
-    seen.clients_have_role = !of_clients.is_empty();
+    seen.clients = of_clients(shared, &client).await.map_err(|error| error.to_string())?;
     Ok(seen)
+}
+
+/// What may be done by who has the certificate that applications share.
+async fn of_clients(shared: &Shared, client: &MemberClient) -> Result<Clients, CallError> {
+    let roles = match count(&shared.metrics, "user_get", client.user_get(CLIENT_USER).await) {
+        Ok(roles) => roles,
+        Err(CallError::Refused(why, _)) if why.is_about_caller() => return Ok(Clients::NoUser),
+        Err(error) => return Err(error),
+    };
+    if roles.iter().any(|role| role == ROOT_ROLE) {
+        return Ok(Clients::Root);
+    }
+    match &*roles {
+        [] => return Ok(Clients::NoRole),
+        [role] if role == CLIENT_ROLE => return Ok(Clients::OfGrace),
+        _ => {}
+    }
+    for role in &roles {
+        let permissions = match count(&shared.metrics, "role_get", client.role_get(role).await) {
+            Ok(permissions) => permissions,
+            Err(CallError::Refused(Refusal::RoleNotFound, _)) => Vec::new(),
+            // It is not root yet, or not any more: something else is told of that.
+            Err(CallError::Refused(why, _)) if why.is_about_caller() => return Ok(Clients::OfPerson),
+            Err(error) => return Err(error),
+        };
+        if permissions.iter().any(|own| own.key == ALL_KEYS && own.range_end == ALL_KEYS) {
+            return Ok(Clients::AllKeys);
+        }
+    }
+    Ok(Clients::OfPerson)
 }
 
 /// The users of EtcdUsers that do not exist. Each EtcdUser is there before its role is in etcd. So one that the API server does not have
@@ -128,6 +155,24 @@ pub(super) async fn change(
         AuthChange::AddRootRole => ("role_add", client.role_add(ROOT_ROLE).await, Some(Refusal::RoleExists)),
         AuthChange::GrantRoot => {
             ("user_grant_role", client.user_grant_role(ROOT_USER, ROOT_ROLE).await, None)
+        }
+        AuthChange::AddClientRole => {
+            ("role_add", client.role_add(CLIENT_ROLE).await, Some(Refusal::RoleExists))
+        }
+        AuthChange::GrantClientKeys => {
+            let (key, range_end) = (ALL_KEYS.to_vec(), ALL_KEYS.to_vec());
+            let all = Permission { key, range_end, access: KeyAccess::ReadWrite };
+            ("role_grant_permission", client.role_grant_permission(CLIENT_ROLE, &all).await, None)
+        }
+        AuthChange::RemoveClientUser => {
+            ("user_delete", client.user_delete(CLIENT_USER).await, Some(Refusal::UserNotFound))
+        }
+        AuthChange::AddClientUser => ("user_add", client.user_add(CLIENT_USER).await, None),
+        AuthChange::GrantClient => {
+            ("user_grant_role", client.user_grant_role(CLIENT_USER, CLIENT_ROLE).await, None)
+        }
+        AuthChange::RemoveClientRole => {
+            ("role_delete", client.role_delete(CLIENT_ROLE).await, Some(Refusal::RoleNotFound))
         }
         AuthChange::Enable => ("auth_enable", client.auth_enable().await, None),
         AuthChange::Disable => ("auth_disable", client.auth_disable().await, None),

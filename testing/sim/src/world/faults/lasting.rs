@@ -52,6 +52,8 @@ pub struct LastingFaults {
     pub claims_deleted: BTreeSet<String>,
     /// Members that somebody removed with etcdctl, and when.
     pub removed_by_hand: BTreeMap<MemberId, Instant>,
+    /// When etcd's auth was enabled first.
+    pub auth_since: Option<Instant>,
     /// The EtcdUsers that there are.
     pub etcd_users: BTreeSet<Marked>,
     /// Clusters whose data a fault put on a volume.
@@ -120,6 +122,7 @@ impl LastingFaults {
             data_destroyed,
             claims_deleted,
             removed_by_hand,
+            auth_since: _,
             etcd_users,
             foreign,
             status_lost,
