@@ -14,7 +14,7 @@ use quorate_manifests::{
     invalid_status, resolve, status, trouble,
 };
 use quorate_model::adoption::Unadoptable;
-use quorate_model::auth::{Marked, Orphan, SeenAuth};
+use quorate_model::auth::{Clients, Marked, Orphan, SeenAuth};
 use quorate_model::effect::{ClaimOutlook, Unsafe};
 use quorate_model::incarnation::Order;
 use quorate_model::quorum_recovery::{Log, RecoverFrom};
@@ -570,9 +570,20 @@ fn situations() -> Vec<World> {
         .into(),
         ..SeenAuth::new(with_orphans.now, true)
     });
+    let clients = |clients: Clients| {
+        let mut world = with_auth.clone();
+        world.edit(Kind::Cluster, "demo", |cluster| {
+            cluster["status"]["clientGrace"] = json!({ "since": "2026-01-01T00:00:00Z" });
+        });
+        world.auth = Some(SeenAuth { clients, ..SeenAuth::new(world.now, true) });
+        world
+    };
+    let (with_clients, with_broad_clients) = (clients(Clients::OfGrace), clients(Clients::AllKeys));
     vec![
         with_auth,
         with_orphans,
+        with_clients,
+        with_broad_clients,
         with_old_certificates(310),
         with_old_certificates(370),
         with_old_certificates(3600),

@@ -225,7 +225,7 @@ pub enum AuthChange {
     AddClientRole,
     /// L11: it allows everything with all keys.
     GrantClientKeys,
-    /// L11: the user of clients goes, before it is made anew, or for good.
+    /// L11: the user of clients goes.
     RemoveClientUser,
     /// L11: the user of clients, without a password.
     AddClientUser,

@@ -139,7 +139,7 @@ fn keep_clients(draft: &mut Draft<'_>, seen: &SeenAuth) {
         (draft.seen.are_clients_due(&draft.record, seen, draft.now), safety::is_fresh(seen.at, draft.now));
     if safety::clients_had_time(draft.seen, &draft.record, draft.now).is_err() {
         if is_due && is_fresh {
-            make_clients(draft);
+            make_clients(draft, seen.clients);
         } else if is_due {
             draft.wait(Waiting::AuthChanging("a member is asked for the user of clients".to_owned()));
         }
@@ -154,16 +154,11 @@ fn keep_clients(draft: &mut Draft<'_>, seen: &SeenAuth) {
     }
 }
 
-/// The user is made anew, as root is.
-fn make_clients(draft: &mut Draft<'_>) {
-    let all = [
-        AuthChange::AddClientRole,
-        AuthChange::GrantClientKeys,
-        AuthChange::RemoveClientUser,
-        AuthChange::AddClientUser,
-        AuthChange::GrantClient,
-    ];
-    for next in all {
+/// What is there of it stays: a password that somebody gave it while auth was off goes with it once the time is over.
+fn make_clients(draft: &mut Draft<'_>, clients: Clients) {
+    let user = (clients == Clients::NoUser).then_some(AuthChange::AddClientUser);
+    let role = [AuthChange::AddClientRole, AuthChange::GrantClientKeys];
+    for next in role.into_iter().chain(user).chain([AuthChange::GrantClient]) {
         change(draft, Step::L11, next);
     }
 }
@@ -225,8 +220,8 @@ fn enable(draft: &mut Draft<'_>, seen: &SeenAuth) {
         record.auth = Some(AuthStage::On);
         record.client_grace.get_or_insert(begins);
     });
-    if seen.clients.are_nobodys() && draft.seen.do_clients_go_on(&draft.record, draft.now) {
-        make_clients(draft);
+    if seen.clients.are_refused() && draft.seen.do_clients_go_on(&draft.record, draft.now) {
+        make_clients(draft, seen.clients);
     }
     change(draft, Step::L4, AuthChange::RemoveRootUser);
     change(draft, Step::L4, AuthChange::AddRootUser);

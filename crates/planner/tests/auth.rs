@@ -571,7 +571,7 @@ fn a_user_of_clients_that_a_person_made_is_left_alone() {
 
 #[test]
 fn a_pass_that_ends_while_the_user_of_clients_is_made_is_made_good_by_the_next_one() {
-    for done in 0..9 {
+    for done in 0..8 {
         let mut world = with_grace();
         assert!(comes_to(&mut world, AuthChange::Enable));
         let mut plan = world.plan();

@@ -256,6 +256,10 @@ impl World {
             && let Some(how) = self.left_orphan()
         {
             self.oracle.add_violation(Property::OnlyOrphansAreRevoked, how);
+        } else if self.is_well()
+            && let Some(how) = self.clients_not_as_they_should_be()
+        {
+            self.oracle.add_violation(Property::ClientsHaveTime, how);
         }
     }
 

@@ -19,11 +19,7 @@ pub(super) fn may_change(scene: &Scene<'_>, change: AuthChange, at: &MemberName)
         | AuthChange::GrantClientKeys
         | AuthChange::AddClientUser
         | AuthChange::GrantClient => may_make_clients(scene),
-        AuthChange::RemoveClientUser => may_remove_clients(scene),
-        AuthChange::RemoveClientRole => {
-            may_remove_clients(scene)?;
-            clients_had_time(scene.seen, scene.record, scene.now)
-        }
+        AuthChange::RemoveClientUser | AuthChange::RemoveClientRole => may_remove_clients(scene),
         AuthChange::Enable => may_enable(scene, at),
         AuthChange::Disable => may_disable(scene),
     }
@@ -46,15 +42,11 @@ fn may_make_clients(scene: &Scene<'_>) -> Judged {
     Ok(())
 }
 
-/// L11: to make it anew, where it is seen to let nobody in or auth is off; or once clients had their time.
+/// L11: only once clients had their time, and never what a person made.
 fn may_remove_clients(scene: &Scene<'_>) -> Judged {
     is_recorded(scene)?;
     if !are_nobodys(scene) {
         forbid(Unsafe::ClientsHaveTime)?;
-    }
-    let serves_nobody = |seen: &SeenAuth| !seen.enabled || seen.clients.are_refused();
-    if scene.seen.etcd.auth.as_ref().is_some_and(serves_nobody) {
-        return Ok(());
     }
     clients_had_time(scene.seen, scene.record, scene.now)
 }

@@ -6,7 +6,9 @@ use quorate_api::{duration, keys};
 use quorate_apistore::fields::{annotation, name, uid};
 use quorate_manifests::Kind;
 use quorate_manifests::certificate::Certificate;
-use quorate_model::auth::{AuthChange, AuthPolicy, AuthStage, ClientGrace, Marked, Orphan, SeenAuth};
+use quorate_model::auth::{
+    AuthChange, AuthPolicy, AuthStage, ClientGrace, Clients, Marked, Orphan, SeenAuth,
+};
 use quorate_model::{Leaf, Span};
 use serde_json::Value;
 
@@ -130,6 +132,19 @@ impl World {
                 .to_owned();
             self.oracle.add_violation(Property::ClientsHaveTime, how);
         }
+    }
+
+    /// At rest the user of clients is there as long as the record gives them time, and no longer.
+    pub(crate) fn clients_not_as_they_should_be(&self) -> Option<String> {
+        let record = self.record();
+        let tip = self.etcd.group(record.cluster_id?)?.tip();
+        let is_on = record.auth == Some(AuthStage::On) && tip.auth;
+        let should_be = match record.client_grace? {
+            ClientGrace::Since(_) => Clients::OfGrace,
+            ClientGrace::Over => Clients::NoUser,
+        };
+        (is_on && tip.clients != should_be)
+            .then(|| format!("clients are {:?}, and should be {should_be:?}", tip.clients))
     }
 
     /// The Pod of a member that runs without the credential of root, if there is one: its agent is nobody once auth is on.
