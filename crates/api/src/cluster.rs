@@ -26,7 +26,7 @@ mod storage;
 mod tls;
 mod updates;
 
-pub use auth::AuthSpec;
+pub use auth::{AfterRestore, AuthSpec};
 pub use backup::{AllowedStore, BackupPolicy};
 pub use backup_before::{
     BackupBefore, DEFAULT_DELETION_DEADLINE, DEFAULT_UPGRADE_DEADLINE, DeletionSpec, UpgradeSpec,

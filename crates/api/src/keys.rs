@@ -159,6 +159,10 @@ pub const ALLOW_DOWNGRADE: &str = "operator.etcd.io/allow-downgrade";
 /// with a certificate of the cluster may do everything.
 pub const DISABLE_AUTH: &str = "operator.etcd.io/disable-auth";
 
+/// Annotation that says that all clients are users of etcd by now: the cluster ID, as status has it. The certificate that applications share is
+/// refused from then on.
+pub const CLIENTS_ARE_USERS: &str = "operator.etcd.io/clients-are-users";
+
 /// Annotation that orders to recover a lost quorum from the data of one member: its name, or [`RECOVER_AUTO`] for the one that has most.
 /// What the others have beyond that is lost.
 pub const RECOVER_QUORUM_FROM: &str = "operator.etcd.io/recover-quorum-from";

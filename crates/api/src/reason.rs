@@ -229,6 +229,10 @@ reasons! {
     AuthOn: EtcdCluster;
     /// etcd's auth is on, and users of it are of EtcdUsers that do not exist any more.
     UsersWithoutEtcdUser: EtcdCluster;
+    /// etcd's auth is on, and the certificate that applications share goes on for a time.
+    ClientsHaveTime: EtcdCluster;
+    /// etcd's auth is on, and a person gave the user of the certificate that applications share all keys.
+    ClientsHaveAllKeys: EtcdCluster;
     /// etcd's auth is being switched on or off; the message says what is waited for.
     ChangingAuth: EtcdCluster;
     /// With etcd's auth on, the certificate that applications share is that of a user with the role root.

@@ -167,6 +167,11 @@ pub struct EtcdClusterStatus {
     #[schemars(with = "AuthStatus")]
     pub auth: Option<AuthStatus>,
 
+    /// The time in which clients with the certificate in NAME-client-tls and NAME-connection go on as before auth was enabled. Recorded.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
+    #[schemars(with = "ClientGraceStatus")]
+    pub client_grace: Option<ClientGraceStatus>,
+
     /// The value of the annotation operator.etcd.io/disable-auth that was followed, or stood beside a spec that wanted auth. It is not
     /// followed again before it was taken off. Recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -300,6 +305,15 @@ pub struct AuthStatus {
     /// Preparing: members get the operator's credential, and the user root is made. On: it is on, and stays so until it is switched off by
     /// order.
     pub stage: String,
+}
+
+/// The time that clients have once auth is enabled.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ClientGraceStatus {
+    /// When it began. Absent: it is over, or there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
 }
 
 /// The certificates of the cluster.

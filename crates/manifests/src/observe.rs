@@ -18,7 +18,8 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource;
 use quorate_api::cluster::{
-    DEFAULT_GRACE_PERIOD, DEFAULT_KEEP_VOLUMES, DEFAULT_TIMEOUT, MAX_SIZE, OperatorDefaults, TlsProvider,
+    AfterRestore, DEFAULT_GRACE_PERIOD, DEFAULT_KEEP_VOLUMES, DEFAULT_TIMEOUT, MAX_SIZE, OperatorDefaults,
+    TlsProvider,
 };
 use quorate_api::{EtcdCluster, EtcdClusterStatus, EtcdRestore, duration, keys};
 use quorate_model::auth::AuthPolicy;
@@ -310,7 +311,16 @@ fn cluster_named_by(meta: &ObjectMeta, key: &str) -> (Option<ClusterId>, Option<
 fn auth_policy(cluster: &EtcdCluster) -> (AuthPolicy, Option<Invalid>) {
     let (disable, unreadable) = cluster_named_by(&cluster.metadata, keys::DISABLE_AUTH);
     let wanted = cluster.spec.auth.as_ref().is_some_and(|auth| auth.enabled);
-    (AuthPolicy { wanted, disable }, unreadable)
+    let after_restore = cluster.spec.auth.as_ref().and_then(|auth| auth.after_restore).unwrap_or_default();
+    let keeps_orphans = match after_restore {
+        AfterRestore::Revoke => false,
+        AfterRestore::Keep => true,
+    };
+    let given = cluster.spec.auth.as_ref().and_then(|auth| duration::seconds(auth.client_grace.as_deref()?));
+    let client_grace = given.map_or(AuthPolicy::CLIENT_GRACE, Span::seconds);
+    let (clients_are_users, unreadable_word) = cluster_named_by(&cluster.metadata, keys::CLIENTS_ARE_USERS);
+    let policy = AuthPolicy { wanted, disable, client_grace, clients_are_users, keeps_orphans };
+    (policy, unreadable.or(unreadable_word))
 }
 
 fn parse_cluster(key: &str, id: Option<&str>) -> (Option<ClusterId>, Option<Invalid>) {

@@ -10,11 +10,12 @@ use k8s_openapi::jiff::Timestamp;
 use quorate_api::cluster;
 use quorate_api::status::{
     AbandonedReason, AgentDelivery, AgentDeliveryStatus, AuthStatus, AuthorityStatus, BootstrapStatus,
-    CertificatesStatus, DefragmentingStatus, EarlierStatus, EtcdClusterStatus, FailedLearnersStatus,
-    LeavingReason, MemberPhase, MemberStatus, PodTarget, PriorityClassStatus, StorageTarget, TargetStatus,
+    CertificatesStatus, ClientGraceStatus, DefragmentingStatus, EarlierStatus, EtcdClusterStatus,
+    FailedLearnersStatus, LeavingReason, MemberPhase, MemberStatus, PodTarget, PriorityClassStatus,
+    StorageTarget, TargetStatus,
 };
 use quorate_model::adoption::Earlier;
-use quorate_model::auth::AuthStage;
+use quorate_model::auth::{AuthStage, ClientGrace};
 use quorate_model::priority::NoPriorityClass;
 use quorate_model::quorum_recovery::RecoverFrom;
 use quorate_model::record::{Abandoned, Defragmenting, FailedLearners, Leaving, Member, Stage};
@@ -65,6 +66,12 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
         trust: status.certificates.as_ref().map_or(0, |own| own.trust),
         auth: status.auth.as_ref().and_then(|auth| {
             [AuthStage::Preparing, AuthStage::On].into_iter().find(|stage| stage.as_str() == auth.stage)
+        }),
+        client_grace: status.client_grace.as_ref().map(|grace| {
+            grace
+                .since
+                .as_ref()
+                .map_or(ClientGrace::Over, |since| ClientGrace::Since(Instant(since.0.as_millisecond())))
         }),
         spent_disable_auth: status.spent_disable_auth.as_deref().and_then(|id| id.parse().ok()),
         abandoned: bootstrap.abandoned.and_then(|why| match why {
@@ -172,6 +179,7 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         spent_rotation,
         trust,
         auth,
+        client_grace,
         spent_disable_auth,
         restore,
         abandoned,
@@ -226,6 +234,12 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         not_after,
     };
     status.spent_disable_auth = spent_disable_auth.map(|id| id.to_string());
+    status.client_grace = client_grace.map(|grace| ClientGraceStatus {
+        since: match grace {
+            ClientGrace::Since(since) => Some(Time(timestamp(since))),
+            ClientGrace::Over => None,
+        },
+    });
     status.auth = auth.map(|stage| AuthStatus { stage: stage.as_str().to_owned() });
     status.certificates = Some(certificates).filter(|own| *own != CertificatesStatus::default());
     status.hibernating = *hibernating;

@@ -14,7 +14,7 @@ use quorate_manifests::{
     invalid_status, resolve, status, trouble,
 };
 use quorate_model::adoption::Unadoptable;
-use quorate_model::auth::{Root, SeenAuth};
+use quorate_model::auth::{Clients, Marked, Orphan, SeenAuth};
 use quorate_model::effect::{ClaimOutlook, Unsafe};
 use quorate_model::incarnation::Order;
 use quorate_model::quorum_recovery::{Log, RecoverFrom};
@@ -181,7 +181,8 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
         }
         Waiting::AuthChanging(_) => Waiting::ClientsAreRoot,
         Waiting::ClientsAreRoot => Waiting::OthersAreRoot(["eve".to_owned()].into()),
-        Waiting::OthersAreRoot(_) => Waiting::AuthStaysOn(ClusterId(0x1234)),
+        Waiting::OthersAreRoot(_) => Waiting::UsersToRevoke,
+        Waiting::UsersToRevoke => Waiting::AuthStaysOn(ClusterId(0x1234)),
         Waiting::AuthStaysOn(_) => Waiting::AuthOffRefused(Unsafe::TenantsNeedAuth),
         Waiting::AuthOffRefused(_) => Waiting::AuthNotOurs,
         Waiting::AuthNotOurs => Waiting::Clearing(Abandoned::VolumeLost.as_str()),
@@ -454,7 +455,10 @@ fn after_refusal(why: &Unsafe) -> Option<Unsafe> {
         Unsafe::TenantsNeedAuth => Unsafe::NoRootUser,
         Unsafe::NoRootUser => Unsafe::RootNotNew,
         Unsafe::RootNotNew => Unsafe::OthersAreRoot,
-        Unsafe::OthersAreRoot => Unsafe::LacksCredential(demo()),
+        Unsafe::OthersAreRoot => Unsafe::NotAnOrphan("billing-01234567".to_owned()),
+        Unsafe::NotAnOrphan(_) => Unsafe::NoClientGrace,
+        Unsafe::NoClientGrace => Unsafe::ClientsHaveTime,
+        Unsafe::ClientsHaveTime => Unsafe::LacksCredential(demo()),
         Unsafe::LacksCredential(_) => Unsafe::AuthorityKept,
         Unsafe::AuthorityKept => Unsafe::NoClaim(demo()),
         Unsafe::NoClaim(_) => Unsafe::NotLost(demo()),
@@ -554,18 +558,30 @@ fn situations() -> Vec<World> {
     with_auth.settle();
     with_auth.edit(Kind::Cluster, "demo", |cluster| cluster["status"]["auth"] = json!({ "stage": "On" }));
     let mut with_orphans = with_auth.clone();
+    let user = |name: &str| Marked::new(name, "01234567");
     with_orphans.auth = Some(SeenAuth {
-        at: with_orphans.now,
-        enabled: true,
-        root: Root::Ready,
-        clients_are_root: false,
-        others: BTreeSet::new(),
-        clients_have_role: false,
-        orphans: [("billing-01234567".to_owned(), "quorate:01234567:billing".to_owned())].into(),
+        orphans: [
+            (user("billing"), Orphan::Confirmed),
+            (user("shop"), Orphan::Unconfirmed),
+            (user("stays"), Orphan::Retained),
+        ]
+        .into(),
+        ..SeenAuth::new(with_orphans.now, true)
     });
+    let clients = |clients: Clients| {
+        let mut world = with_auth.clone();
+        world.edit(Kind::Cluster, "demo", |cluster| {
+            cluster["status"]["clientGrace"] = json!({ "since": "2026-01-01T00:00:00Z" });
+        });
+        world.auth = Some(SeenAuth { clients, ..SeenAuth::new(world.now, true) });
+        world
+    };
+    let (with_clients, with_broad_clients) = (clients(Clients::OfGrace), clients(Clients::AllKeys));
     vec![
         with_auth,
         with_orphans,
+        with_clients,
+        with_broad_clients,
         with_old_certificates(310),
         with_old_certificates(370),
         with_old_certificates(3600),

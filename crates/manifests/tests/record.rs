@@ -8,7 +8,7 @@ use quorate_api::bootstrap::{RestoreSource, RestoreStatus};
 use quorate_api::destination::{Destination, S3};
 use quorate_manifests::record::{from_status, into_status};
 use quorate_model::adoption::Earlier;
-use quorate_model::auth::AuthStage;
+use quorate_model::auth::{AuthStage, ClientGrace};
 use quorate_model::incarnation::{Incarnation, NextIncarnation, Order};
 use quorate_model::priority::NoPriorityClass;
 use quorate_model::quorum_recovery::{Chosen, Container, Log, QuorumRecovery, RecoverFrom};
@@ -259,6 +259,7 @@ fn record() -> impl Strategy<Value = Record> {
                     spent_rotation: hibernating.then(|| "peers/again".to_owned()),
                     trust: attempt,
                     auth: token.2.then_some(if hibernating { AuthStage::On } else { AuthStage::Preparing }),
+                    client_grace: hibernating.then_some(ClientGrace::Since(Instant(1_790_000_000_000))),
                     spent_disable_auth: hibernating.then_some(ClusterId(9)),
                     abandoned,
                     hibernating,

@@ -1,12 +1,12 @@
 //! Status and events in the situations that users meet.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use crate::world::{World, plain};
 use quorate_api::Reason;
 use quorate_api::status::Phase;
 use quorate_manifests::{Kind, NameConflict, events, invalid_status};
-use quorate_model::auth::{Root, SeenAuth};
+use quorate_model::auth::{Clients, Marked, Orphan, SeenAuth};
 use quorate_model::snapshot::{DefragmentAttempt, Hashes, KeysHash};
 use quorate_model::{MemberName, Revision, Span};
 use serde_json::{Value, json};
@@ -132,15 +132,15 @@ fn auth_of_a_person_is_reported_with_the_command_that_hands_it_over_until_it_is_
     let has_condition =
         |world: &World| world.status().conditions.iter().any(|condition| condition.type_ == "AuthReady");
     assert!(!has_condition(&world));
-    for (clients_are_root, stalled) in [(false, "True"), (true, "False")] {
-        world.auth = Some(SeenAuth { clients_are_root, ..auth_on(&world) });
+    for (clients, stalled) in [(Clients::NoUser, "True"), (Clients::Root, "False")] {
+        world.auth = Some(SeenAuth { clients, ..auth_on(&world) });
         world.pass();
         let (holds, reason, message) = world.condition("AuthReady");
         assert_eq!((&*holds, &*reason), ("False", "NotOurs"), "{message}");
         for what in [r#"-p '{"spec":{"auth":{"enabled":true}}}'"#, "etcdctl --user root auth disable"] {
             assert!(message.contains(what), "{what}: {message}");
         }
-        assert_eq!(message.contains("is refused"), !clients_are_root, "{message}");
+        assert_eq!(message.contains("is refused"), clients == Clients::NoUser, "{message}");
         assert_eq!(world.condition("Stalled").0, stalled, "where nothing is refused, nothing waits");
         assert_eq!(world.condition("Available").0, "True");
     }
@@ -153,15 +153,7 @@ fn auth_of_a_person_is_reported_with_the_command_that_hands_it_over_until_it_is_
 
 /// Auth as it is seen while it is on.
 fn auth_on(world: &World) -> SeenAuth {
-    SeenAuth {
-        at: world.now,
-        enabled: true,
-        root: Root::Ready,
-        clients_are_root: false,
-        others: BTreeSet::new(),
-        clients_have_role: false,
-        orphans: BTreeSet::new(),
-    }
+    SeenAuth::new(world.now, true)
 }
 
 /// A cluster whose spec and record have auth on.
@@ -175,18 +167,46 @@ fn with_auth() -> World {
 }
 
 #[test]
-fn users_of_etcd_whose_etcdusers_are_gone_are_named_with_the_commands_that_delete_them() {
+fn users_of_etcd_whose_etcdusers_are_gone_are_named_and_those_that_stay_with_the_commands_that_delete_them() {
     let mut world = with_auth();
     let (holds, reason, message) = world.condition("AuthReady");
     assert_eq!((&*holds, &*reason), ("True", "AuthOn"), "{message}");
-    let orphans = [("billing-01234567".to_owned(), "quorate:01234567:billing".to_owned())].into();
-    world.auth = Some(SeenAuth { orphans, ..auth_on(&world) });
-    world.pass();
-    let (holds, reason, message) = world.condition("AuthReady");
-    assert_eq!((&*holds, &*reason), ("True", "UsersWithoutEtcdUser"), "{message}");
-    for what in ["etcdctl user delete billing-01234567", "etcdctl role delete quorate:01234567:billing"] {
-        assert!(message.contains(what), "{what}: {message}");
-    }
+    world.events.clear();
+    let user = |name: &str| Marked::new(name, "01234567");
+    let orphans: BTreeMap<Marked, Orphan> = [
+        (user("billing"), Orphan::Confirmed),
+        (user("shop"), Orphan::Unconfirmed),
+        (user("stays"), Orphan::Retained),
+    ]
+    .into();
+    let says = |world: &mut World, texts: &[&str]| {
+        world.auth = Some(SeenAuth { orphans: orphans.clone(), ..auth_on(world) });
+        world.pass();
+        let (holds, reason, message) = world.condition("AuthReady");
+        assert_eq!((&*holds, &*reason), ("True", "UsersWithoutEtcdUser"), "{message}");
+        for text in texts {
+            assert!(message.contains(text), "{text}: {message}");
+        }
+    };
+    says(
+        &mut world,
+        &[
+            "one after another: billing-01234567.",
+            "does not now: shop-01234567",
+            "`etcdctl role delete quorate:retain:01234567:stays`",
+        ],
+    );
+    let told = world.events.iter().filter(|event| event.what.reason() == Reason::UsersWithoutEtcdUser);
+    assert!(told.clone().count() == 1 && told.clone().all(|event| event.warning), "once");
+    world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["auth"]["afterRestore"] = json!("Keep"));
+    says(
+        &mut world,
+        &[
+            "afterRestore: Keep",
+            "`etcdctl user delete billing-01234567` and `etcdctl role delete quorate:01234567:billing`",
+            "etcdctl user delete stays-01234567",
+        ],
+    );
 }
 
 #[test]
@@ -198,12 +218,32 @@ fn status_binds_nobody_to_a_certificate_that_auth_refuses() {
     world.pass();
     assert!(!is_bound(&world), "it was not asked yet");
     // A person gave that user a role.
-    world.auth = Some(SeenAuth { clients_have_role: true, ..auth_on(&world) });
+    world.auth = Some(SeenAuth { clients: Clients::OfPerson, ..auth_on(&world) });
     world.pass();
     assert!(is_bound(&world));
     world.auth = Some(SeenAuth { enabled: false, ..auth_on(&world) });
     world.pass();
     assert!(is_bound(&world), "auth is off, so everybody is served");
+}
+
+#[test]
+fn status_says_until_when_the_shared_certificate_goes_on_and_who_has_all_keys_by_it() {
+    let mut world = with_auth();
+    let since = "2026-01-01T00:00:00Z";
+    world.edit(Kind::Cluster, "demo", |cluster| cluster["status"]["clientGrace"] = json!({ "since": since }));
+    world.auth = Some(SeenAuth { clients: Clients::OfGrace, ..auth_on(&world) });
+    world.pass();
+    let (holds, reason, message) = world.condition("AuthReady");
+    assert_eq!((&*holds, &*reason), ("True", "ClientsHaveTime"), "{message}");
+    assert!(
+        message.contains("operator.etcd.io/clients-are-users=") && message.contains("Until "),
+        "{message}"
+    );
+    assert!(world.status().binding.is_some());
+    world.auth = Some(SeenAuth { clients: Clients::AllKeys, ..auth_on(&world) });
+    world.pass();
+    let (holds, reason, message) = world.condition("AuthReady");
+    assert_eq!((&*holds, &*reason), ("True", "ClientsHaveAllKeys"), "{message}");
 }
 
 #[test]

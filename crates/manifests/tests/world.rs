@@ -325,7 +325,9 @@ impl World {
             EtcdCall::Downgrade { .. }
             | EtcdCall::Compact { .. }
             | EtcdCall::Defragment { .. }
-            | EtcdCall::Auth { .. } => {}
+            | EtcdCall::Auth { .. }
+            | EtcdCall::DeleteUser { .. }
+            | EtcdCall::DeleteRole { .. } => {}
         }
     }
 

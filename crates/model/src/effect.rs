@@ -307,6 +307,8 @@ impl Effect {
                 | EtcdCall::Compact { .. }
                 | EtcdCall::Defragment { .. }
                 | EtcdCall::Auth { .. }
+                | EtcdCall::DeleteUser { .. }
+                | EtcdCall::DeleteRole { .. }
                 | EtcdCall::Downgrade { .. } => true,
             },
         }

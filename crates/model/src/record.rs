@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::adoption::Earlier;
-use crate::auth::AuthStage;
+use crate::auth::{AuthStage, ClientGrace};
 use crate::certificate::{Ca, Fingerprint, Leaf};
 use crate::ids::{ClusterId, MemberId};
 use crate::incarnation::{Incarnation, NextIncarnation};
@@ -56,6 +56,8 @@ pub struct Record {
     pub trust: u32,
     /// How far etcd's auth is switched on; `None`: it is off, or not the operator's.
     pub auth: Option<AuthStage>,
+    /// The time in which clients with the certificate that applications share go on as before auth was enabled.
+    pub client_grace: Option<ClientGrace>,
     /// The order to switch auth off that was followed, or that stood beside a spec that wanted auth. It is not followed again.
     pub spent_disable_auth: Option<ClusterId>,
     /// What the members of the bootstrap began, or begin, with; `None`: with nothing. Recorded at B1 and kept from attempt to attempt.

@@ -18,7 +18,9 @@ use kube_core::ResourceExt as _;
 use quorate_api::{ConditionType, EtcdCluster, EtcdUser};
 use quorate_model::{Instant, Span};
 
-pub use decide::{Act, AuthState, Decision, Etcd, Seen, asks_etcd, decide, earlier, orphans, role_name};
+pub use decide::{
+    Act, AuthState, Decision, Etcd, Seen, asks_etcd, decide, earlier, orphans, retained_role_name, role_name,
+};
 
 /// How long etcd's auth waits for a user that does not come: to be refused is the lesser harm than keys that are open to every certificate.
 const COMES_WITHIN: Span = Span::seconds(600);
@@ -43,7 +45,7 @@ pub fn to_come<'a>(
 /// Whether its user is in etcd, with the role that its spec asks for, as far as its status tells.
 fn is_made(user: &EtcdUser) -> bool {
     let Some(status) = &user.status else { return false };
-    let asked = report::hash(&permissions::desired(&user.spec.permissions));
+    let asked = decide::asked(user);
     status.observed_generation == user.metadata.generation
         && status.username.as_ref() == Some(&quorate_manifests::user::user_name(user))
         && status.permissions_hash.as_ref() == Some(&asked)

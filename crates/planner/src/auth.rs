@@ -2,14 +2,15 @@
 //!
 //! L1 record that it is being switched on; L2 the operator's credential, a certificate of the user root (I2); L3 every member's Pod gets it
 //! (U5); L4 the user root, L5 the role root, L6 the one gets the other; L7 every EtcdUser has its user, and nobody else is root; L8 record
-//! that it is on, make root anew (L4, L6), then enable it; L9 disable it, as ordered, then record that it is off.
+//! that it is on, make root anew (L4, L6), then enable it; L9 disable it, as ordered, then record that it is off; L10 users of EtcdUsers
+//! that do not exist are deleted; L11 the certificate that applications share is that of a user for a time.
 //!
 //! Auth that is on without spec or record is a person's: it is told.
 //!
 //! What is recorded at L8 is level-triggered: auth that is off though the record has it on, after a restore or by a person's hand, is switched
 //! on again.
 
-use quorate_model::auth::{AuthChange, AuthStage, Root, SeenAuth};
+use quorate_model::auth::{AuthChange, AuthStage, ClientGrace, Clients, Marked, Root, SeenAuth};
 use quorate_model::{Effect, EtcdCall, Step, Waiting};
 
 use crate::draft::Draft;
@@ -36,7 +37,7 @@ pub(crate) fn advance(draft: &mut Draft<'_>) {
 
 /// Auth that a person enabled. It is told, and left alone: where it refuses the operator, some acts fail.
 fn tell_of_others(draft: &mut Draft<'_>) {
-    let is_root = draft.seen.etcd.auth.as_ref().is_some_and(|seen| seen.clients_are_root);
+    let is_root = draft.seen.etcd.auth.as_ref().is_some_and(|seen| seen.clients == Clients::Root);
     if draft.seen.is_auth_not_ours(&draft.record) && !is_root {
         draft.wait(Waiting::AuthNotOurs);
     }
@@ -78,7 +79,7 @@ fn switch_on(draft: &mut Draft<'_>) {
         draft.wait(Waiting::AuthChanging(why.to_string()));
         return;
     }
-    if !make_root(draft, seen.root) || seen.clients_are_root {
+    if !make_root(draft, seen.root) || seen.clients == Clients::Root {
         return;
     }
     if !seen.others.is_empty() {
@@ -90,26 +91,81 @@ fn switch_on(draft: &mut Draft<'_>) {
         draft.wait(Waiting::AuthChanging(format!("EtcdUser {user} gets its user first")));
         return;
     }
-    enable(draft);
+    enable(draft, &seen);
 }
 
 fn keep_on(draft: &mut Draft<'_>) {
     let Some(seen) = draft.seen.etcd.auth.clone() else { return };
     tell_of_clients(draft, &seen);
     if seen.enabled {
+        revoke(draft, &seen);
+        keep_clients(draft, &seen);
         return;
     }
     draft.wait(Waiting::AuthChanging(
         "etcd's auth is off, though the record has it on: it is enabled again".to_owned(),
     ));
     if look(draft).is_some() && make_root(draft, seen.root) {
-        enable(draft);
+        enable(draft, &seen);
+    }
+}
+
+/// L10. One user at a time, then it is looked again. The user goes first: a role that is left is found by its name.
+fn revoke(draft: &mut Draft<'_>, seen: &SeenAuth) {
+    if draft.seen.auth_policy.keeps_orphans || !seen.has_orphans_to_go() {
+        return;
+    }
+    draft.wait(Waiting::UsersToRevoke);
+    // Who comes back under another uid gets the new user first.
+    let comes = |user: &Marked| draft.seen.users_to_come.contains(user.name());
+    let user = seen.to_revoke().find(|user| !comes(user)).cloned();
+    let (Some(user), Some(via)) = (user, draft.via().cloned()) else { return };
+    if safety::is_fresh(seen.at, draft.now) {
+        draft.propose(Effect::etcd(Step::L10, via.clone(), EtcdCall::DeleteUser { user: user.clone() }));
+        draft.propose(Effect::etcd(Step::L10, via, EtcdCall::DeleteRole { user }));
+    }
+}
+
+/// L11. Who has the certificate that applications share goes on until the time is over that the spec gives.
+fn keep_clients(draft: &mut Draft<'_>, seen: &SeenAuth) {
+    // Somebody enabled auth, or status was lost.
+    if draft.record.client_grace.is_none() {
+        let now = draft.now;
+        let goes_on = seen.clients == Clients::OfGrace;
+        let grace = if goes_on { ClientGrace::Since(now) } else { ClientGrace::Over };
+        draft.write_record(Step::L11, |record| record.client_grace = Some(grace));
+    }
+    let (is_due, is_fresh) =
+        (draft.seen.are_clients_due(&draft.record, seen, draft.now), safety::is_fresh(seen.at, draft.now));
+    if safety::clients_had_time(draft.seen, &draft.record, draft.now).is_err() {
+        if is_due && is_fresh {
+            make_clients(draft, seen.clients);
+        } else if is_due {
+            draft.wait(Waiting::AuthChanging("a member is asked for the user of clients".to_owned()));
+        }
+    } else if seen.clients == Clients::OfGrace {
+        draft.wait(Waiting::UsersToRevoke);
+        if is_fresh {
+            change(draft, Step::L11, AuthChange::RemoveClientUser);
+            change(draft, Step::L11, AuthChange::RemoveClientRole);
+        }
+    } else {
+        draft.write_record(Step::L11, |record| record.client_grace = Some(ClientGrace::Over));
+    }
+}
+
+/// What is there of it stays: a password that somebody gave it while auth was off goes with it once the time is over.
+fn make_clients(draft: &mut Draft<'_>, clients: Clients) {
+    let user = (clients == Clients::NoUser).then_some(AuthChange::AddClientUser);
+    let role = [AuthChange::AddClientRole, AuthChange::GrantClientKeys];
+    for next in role.into_iter().chain(user).chain([AuthChange::GrantClient]) {
+        change(draft, Step::L11, next);
     }
 }
 
 /// Applications share one certificate. Before there was auth by the spec, people made its user root, so that the operator was one.
 fn tell_of_clients(draft: &mut Draft<'_>, seen: &SeenAuth) {
-    if seen.clients_are_root {
+    if seen.clients == Clients::Root {
         draft.wait(Waiting::ClientsAreRoot);
     }
 }
@@ -130,7 +186,7 @@ fn switch_off(draft: &mut Draft<'_>) {
     match look(draft) {
         None => {}
         Some(SeenAuth { enabled: false, .. }) => draft.write_record(Step::L9, |record| {
-            (record.auth, record.spent_disable_auth) = (None, Some(cluster));
+            (record.auth, record.client_grace, record.spent_disable_auth) = (None, None, Some(cluster));
         }),
         Some(SeenAuth { enabled: true, .. }) => {
             change(draft, Step::L9, AuthChange::Disable);
@@ -157,8 +213,16 @@ fn make_root(draft: &mut Draft<'_>, root: Root) -> bool {
 /// L8. The record comes first: whoever restarts in between finds auth on, or enables it. The user root is made anew right before: it may have
 /// a password of somebody who was let in while auth was off, and nobody can see that. A call that fails, or whose reply is lost, ends the
 /// pass, and the next one begins with what it sees.
-fn enable(draft: &mut Draft<'_>) {
-    draft.write_record(Step::L8, |record| record.auth = Some(AuthStage::On));
+fn enable(draft: &mut Draft<'_>, seen: &SeenAuth) {
+    let gives_time = seen.clients.are_nobodys() && draft.seen.gives_clients_time(&draft.record);
+    let begins = if gives_time { ClientGrace::Since(draft.now) } else { ClientGrace::Over };
+    draft.write_record(Step::L8, |record| {
+        record.auth = Some(AuthStage::On);
+        record.client_grace.get_or_insert(begins);
+    });
+    if seen.clients.are_refused() && draft.seen.do_clients_go_on(&draft.record, draft.now) {
+        make_clients(draft, seen.clients);
+    }
     change(draft, Step::L4, AuthChange::RemoveRootUser);
     change(draft, Step::L4, AuthChange::AddRootUser);
     change(draft, Step::L6, AuthChange::GrantRoot);

@@ -10,6 +10,7 @@
 //! member ids; B7 client Service and PodDisruptionBudget; B8 Available. Before B6 no client Service exists, but clients that know
 //! the names of members can write as soon as there is a leader. So an attempt is given up (BA) only before that.
 
+use quorate_model::auth::ClientGrace;
 use quorate_model::quorum::has_quorum;
 use quorate_model::record::{Abandoned, Member, Stage};
 use quorate_model::restore::Restore;
@@ -245,6 +246,10 @@ pub(crate) fn begin_attempt(draft: &mut Draft<'_>, restore: Option<Restore>) {
     draft.write_record(Step::B1, |record| {
         record.attempt += 1;
         record.token = Some(Token::of_attempt(&uid, record.attempt));
+        // Who begins with auth has no clients of before.
+        if desired.auth && restore.is_none() {
+            record.client_grace = Some(ClientGrace::Over);
+        }
         record.target = Some(desired);
         record.restore = restore;
         record.earlier = None;

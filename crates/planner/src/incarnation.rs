@@ -46,6 +46,7 @@ fn record(draft: &mut Draft<'_>) {
             trust: before.trust,
             // What was on stays on, whatever the snapshot says.
             auth: before.auth,
+            client_grace: before.client_grace,
             spent_disable_auth: before.spent_disable_auth,
             // B1 commits the spec. Until then a spec that cannot be carried out is replaced by what was committed.
             target: before.target,

@@ -23,7 +23,7 @@ mod versions;
 mod volumes;
 
 pub(crate) use adoption::{foreign_pods, may_adopt};
-pub(crate) use auth::all_have_credential;
+pub(crate) use auth::{all_have_credential, clients_had_time};
 pub use space::{may_begin_defragmentation, may_disarm};
 pub(crate) use tenants::{may_disable_auth, may_replace_authority};
 
@@ -175,6 +175,7 @@ fn may_call(scene: &Scene<'_>, at: &MemberName, call: &EtcdCall) -> Judged {
         EtcdCall::Compact { revision } => space::may_compact(scene, *revision),
         EtcdCall::Defragment { member } => space::may_defragment(scene, member),
         EtcdCall::Auth { change } => auth::may_change(scene, *change, at),
+        EtcdCall::DeleteUser { user } | EtcdCall::DeleteRole { user } => auth::may_revoke(scene, user, at),
     }
 }
 

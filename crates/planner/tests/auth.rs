@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::world::{World, name};
-use quorate_model::auth::{AuthChange, AuthStage, Root, SeenAuth};
+use quorate_model::auth::{AuthChange, AuthStage, ClientGrace, Clients, Marked, Orphan, Root, SeenAuth};
 use quorate_model::effect::Unsafe;
 use quorate_model::{
-    Ca, ClusterId, Effect, EtcdCall, Instant, KubeEffect, Leaf, Plan, Record, Span, Step, Waiting,
+    Ca, ClusterId, Effect, EtcdCall, Instant, KubeEffect, Leaf, Plan, Record, Snapshot, Span, Step, Waiting,
 };
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, permits};
@@ -99,14 +99,14 @@ fn auth_is_enabled_after_the_users_of_the_cluster_are_made() {
 #[test]
 fn auth_is_not_enabled_while_the_certificate_that_applications_share_is_that_of_root() {
     let mut world = wanted(3);
-    world.clients_are_root = true;
+    world.clients = Clients::Root;
     assert!(!comes_to(&mut world, AuthChange::Enable));
     assert!(world.plan().waiting.contains(&Waiting::ClientsAreRoot));
-    world.clients_are_root = false;
+    world.clients = Clients::NoUser;
     assert!(comes_to(&mut world, AuthChange::Enable));
     // What is on stays on, and is told.
     world.settle();
-    world.clients_are_root = true;
+    world.clients = Clients::Root;
     assert!(world.plan().waiting.contains(&Waiting::ClientsAreRoot));
 }
 
@@ -241,9 +241,9 @@ fn auth_that_a_person_enabled_is_told_and_left_alone_until_the_spec_asks_for_it(
     assert_eq!(plan.waiting, [Waiting::AuthNotOurs]);
     assert_eq!((plan.effects.len(), plan.record.auth), (0, None));
     // People of earlier releases made the operator's user root, which keeps nothing from it.
-    world.clients_are_root = true;
+    world.clients = Clients::Root;
     assert_eq!(world.plan().waiting, []);
-    world.clients_are_root = false;
+    world.clients = Clients::NoUser;
     world.auth.0 = false;
     assert_eq!(world.plan().waiting, []);
     world.auth.0 = true;
@@ -255,18 +255,7 @@ fn auth_that_a_person_enabled_is_told_and_left_alone_until_the_spec_asks_for_it(
 #[test]
 fn a_cluster_without_auth_is_asked_for_it_now_and_then_and_sooner_where_a_person_has_enabled_it() {
     let world = World::running(3);
-    let seen = |enabled, ago: i64| {
-        let at = Instant(world.now.0 - ago * 1000);
-        SeenAuth {
-            at,
-            enabled,
-            root: Root::Ready,
-            clients_are_root: false,
-            others: BTreeSet::new(),
-            clients_have_role: false,
-            orphans: BTreeSet::new(),
-        }
-    };
+    let seen = |enabled, ago: i64| SeenAuth::new(Instant(world.now.0 - ago * 1000), enabled);
     let asks = |known: Option<SeenAuth>| world.seen.asks_for_auth(known.as_ref(), world.now);
     assert!(asks(None));
     assert_eq!([59, 599, 600].map(|ago| asks(Some(seen(false, ago)))), [false, false, true]);
@@ -435,4 +424,190 @@ fn the_credential_is_signed_before_any_pod_that_mounts_it_is_made() {
         world.now = world.now + Span::seconds(1);
     }
     panic!("no Pod was made");
+}
+
+fn user(name: &str) -> Marked {
+    Marked::new(name, "01234567")
+}
+
+/// Auth that is on, and these users without an EtcdUser.
+fn with_orphans(all: &[(&str, Orphan)]) -> World {
+    let mut world = wanted(3);
+    world.settle();
+    world.orphans = all.iter().map(|(name, orphan)| (user(name), *orphan)).collect();
+    world
+}
+
+fn revoked(plan: &Plan) -> Vec<String> {
+    let named = |effect: &Effect| match effect.as_etcd() {
+        Some(EtcdCall::DeleteUser { user }) => Some(user.user()),
+        Some(EtcdCall::DeleteRole { user }) => Some(user.role()),
+        Some(_) | None => None,
+    };
+    plan.effects.iter().filter_map(named).collect()
+}
+
+#[test]
+fn users_without_an_etcduser_are_revoked_one_after_another_and_no_others() {
+    use Orphan::{Confirmed, Retained, Unconfirmed};
+    let mut world = with_orphans(&[("a", Unconfirmed), ("b", Confirmed), ("c", Confirmed), ("d", Retained)]);
+    assert_eq!(revoked(&world.plan()), ["b-01234567", "quorate:01234567:b"]);
+    world.settle();
+    assert_eq!(world.orphans, [(user("a"), Unconfirmed), (user("d"), Retained)].into());
+}
+
+#[test]
+fn no_user_is_revoked_where_the_spec_keeps_them_or_while_one_of_the_name_is_to_come() {
+    let mut world = with_orphans(&[("a", Orphan::Confirmed)]);
+    world.seen.auth_policy.keeps_orphans = true;
+    assert!(revoked(&world.plan()).is_empty());
+    world.seen.auth_policy.keeps_orphans = false;
+    world.seen.users_to_come.insert("a".to_owned());
+    assert!(revoked(&world.plan()).is_empty());
+    world.seen.users_to_come = BTreeSet::from(["b".to_owned()]);
+    assert_eq!(revoked(&world.plan()).len(), 2);
+}
+
+#[test]
+fn where_users_are_to_be_revoked_etcd_is_asked_again_within_a_minute() {
+    let mut world = with_orphans(&[]);
+    let mut known = SeenAuth::new(Instant(world.now.0 - 60_000), true);
+    assert!(!world.seen.asks_for_auth(Some(&known), world.now));
+    known.orphans.insert(user("a"), Orphan::Unconfirmed);
+    assert!(world.seen.asks_for_auth(Some(&known), world.now));
+    world.seen.auth_policy.keeps_orphans = true;
+    assert!(!world.seen.asks_for_auth(Some(&known), world.now));
+}
+
+#[test]
+fn each_refusal_to_revoke_a_user_is_what_keeps_it_from_happening() {
+    let mut world = with_orphans(&[("a", Orphan::Confirmed), ("b", Orphan::Confirmed)]);
+    let effects = world.plan().effects;
+    let judged = |seen: &Snapshot, before: &[Effect], effect: &Effect| {
+        permits(&Scene { seen, record: &seen.record, now: world.now, before }, effect)
+    };
+    let refused = |seen: &Snapshot, before: &[Effect], effect: &Effect| {
+        assert_eq!(judged(seen, before, effect), Err(Unsafe::NotAnOrphan("a-01234567".to_owned())));
+        assert_eq!(without("NotAnOrphan", || judged(seen, before, effect)), Ok(()));
+    };
+    let but = |change: &dyn Fn(&mut SeenAuth)| {
+        let mut seen = world.seen.clone();
+        change(seen.etcd.auth.as_mut().unwrap());
+        seen
+    };
+    for effect in &effects {
+        assert_eq!(judged(&world.seen, &[], effect), Ok(()));
+        let Effect::Etcd { step, at, .. } = effect else { panic!("{effect:?}") };
+        // One at a time.
+        let other = Effect::etcd(*step, at.clone(), EtcdCall::DeleteUser { user: user("b") });
+        refused(&world.seen, &[other], effect);
+        for orphan in [Orphan::Unconfirmed, Orphan::Retained] {
+            refused(&but(&|seen| seen.orphans.extend([(user("a"), orphan)])), &[], effect);
+        }
+        refused(&but(&|seen| seen.orphans.retain(|other, _| *other != user("a"))), &[], effect);
+        refused(&but(&|seen| seen.at.0 -= 600_000), &[], effect);
+        refused(&but(&|seen| seen.enabled = false), &[], effect);
+        let mut kept = world.seen.clone();
+        kept.auth_policy.keeps_orphans = true;
+        refused(&kept, &[], effect);
+    }
+    let mut off = world.seen.clone();
+    off.record.auth = None;
+    assert_eq!(judged(&off, &[], &effects[0]), Err(Unsafe::AuthNotOrdered));
+}
+
+/// The spec asks for auth, and gives clients an hour.
+fn with_grace() -> World {
+    let mut world = wanted(3);
+    world.seen.auth_policy.client_grace = Span::seconds(3600);
+    world
+}
+
+#[test]
+fn clients_go_on_for_their_time_once_auth_is_enabled_and_no_longer() {
+    let mut world = with_grace();
+    let story = world.settle();
+    assert_eq!((world.auth.0, world.clients), (true, Clients::OfGrace), "{story}");
+    let at = |words: &str| story.find(words).unwrap_or_else(|| panic!("no {words:?} in\n{story}"));
+    assert!(at("UserGrantRole quorate:clients") < at("AuthEnable"), "{story}");
+    let Some(ClientGrace::Since(since)) = world.seen.record.client_grace else { panic!("{story}") };
+    world.now = since + Span::seconds(3599);
+    world.settle();
+    assert_eq!(world.clients, Clients::OfGrace);
+    world.now = since + Span::seconds(3601);
+    world.settle();
+    assert_eq!((world.clients, world.seen.record.client_grace), (Clients::NoUser, Some(ClientGrace::Over)));
+    // What a snapshot brings back is not served for another time.
+    world.clients = Clients::OfGrace;
+    world.settle();
+    assert_eq!(world.clients, Clients::NoUser);
+}
+
+#[test]
+fn a_person_ends_the_time_of_clients_and_a_spec_without_any_gives_none() {
+    let mut world = with_grace();
+    world.settle();
+    world.seen.auth_policy.clients_are_users = Some(ClusterId(0x99));
+    world.settle();
+    assert_eq!(world.clients, Clients::OfGrace, "that is another cluster");
+    world.seen.auth_policy.clients_are_users = world.seen.record.cluster_id;
+    world.settle();
+    assert_eq!((world.clients, world.seen.record.client_grace), (Clients::NoUser, Some(ClientGrace::Over)));
+    let mut none = wanted(3);
+    let story = none.settle();
+    assert!(!story.contains("quorate-client"), "{story}");
+}
+
+#[test]
+fn a_user_of_clients_that_a_person_made_is_left_alone() {
+    for clients in [Clients::OfPerson, Clients::AllKeys] {
+        let mut world = with_grace();
+        world.clients = clients;
+        let story = world.settle();
+        assert_eq!((world.auth.0, world.clients), (true, clients), "{story}");
+        assert_eq!(world.seen.record.client_grace, Some(ClientGrace::Over));
+    }
+}
+
+#[test]
+fn a_pass_that_ends_while_the_user_of_clients_is_made_is_made_good_by_the_next_one() {
+    for done in 0..8 {
+        let mut world = with_grace();
+        assert!(comes_to(&mut world, AuthChange::Enable));
+        let mut plan = world.plan();
+        plan.effects.truncate(done);
+        world.carry_out(plan);
+        world.settle();
+        assert_eq!((world.auth.0, world.clients), (true, Clients::OfGrace), "after {done}");
+    }
+}
+
+#[test]
+fn where_status_is_lost_clients_have_their_time_anew() {
+    let mut world = with_grace();
+    world.settle();
+    world.seen.record.client_grace = None;
+    world.settle();
+    assert_eq!(world.clients, Clients::OfGrace);
+    assert!(matches!(world.seen.record.client_grace, Some(ClientGrace::Since(_))));
+}
+
+#[test]
+fn each_refusal_about_the_user_of_clients_is_what_keeps_it_from_happening() {
+    let mut world = with_grace();
+    world.settle();
+    let via = world.seen.etcd.list.as_ref().unwrap().via.clone();
+    let effect = |change| Effect::etcd(Step::L11, via.clone(), EtcdCall::Auth { change });
+    for change in [AuthChange::RemoveClientUser, AuthChange::RemoveClientRole] {
+        assert_eq!(judge(&world, &effect(change)), Err(Unsafe::ClientsHaveTime));
+        assert_eq!(without("ClientsHaveTime", || judge(&world, &effect(change))), Ok(()));
+    }
+    world.seen.auth_policy.clients_are_users = world.seen.record.cluster_id;
+    assert_eq!(judge(&world, &effect(AuthChange::RemoveClientUser)), Ok(()));
+    let make = effect(AuthChange::AddClientUser);
+    assert_eq!(judge(&world, &make), Err(Unsafe::NoClientGrace));
+    assert_eq!(without("NoClientGrace", || judge(&world, &make)), Ok(()));
+    // Nobody takes away what a person made.
+    world.seen.etcd.auth.as_mut().unwrap().clients = Clients::OfPerson;
+    assert_eq!(judge(&world, &effect(AuthChange::RemoveClientUser)), Err(Unsafe::ClientsHaveTime));
 }

@@ -16,6 +16,8 @@ fn target_of(plan: &Plan) -> Option<String> {
             | EtcdCall::RemoveMember { .. }
             | EtcdCall::Disarm { .. }
             | EtcdCall::Auth { .. }
+            | EtcdCall::DeleteUser { .. }
+            | EtcdCall::DeleteRole { .. }
             | EtcdCall::Downgrade { .. }
             | EtcdCall::Compact { .. }
             | EtcdCall::Defragment { .. },

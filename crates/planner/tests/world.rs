@@ -10,7 +10,7 @@ pub mod rotation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use quorate_model::auth::{AuthChange, AuthPolicy, Root, SeenAuth};
+use quorate_model::auth::{AuthChange, AuthPolicy, Clients, Marked, Orphan, Root, SeenAuth};
 use quorate_model::effect::{Boot, DowngradeAction};
 use quorate_model::names::Uid;
 use quorate_model::quorum::has_quorum;
@@ -99,7 +99,10 @@ pub struct World {
     /// Whether etcd's auth is on, and how far its user root is.
     pub auth: (bool, Root),
     /// The user of the certificate that applications share has the role root.
-    pub clients_are_root: bool,
+    /// Who the clients of the cluster are in etcd.
+    pub clients: Clients,
+    /// The users in etcd without an EtcdUser.
+    pub orphans: BTreeMap<Marked, Orphan>,
     /// Who else has the role root.
     pub other_roots: BTreeSet<String>,
     /// etcd has the role root.
@@ -236,7 +239,8 @@ impl World {
             versions: BTreeMap::new(),
             cluster_version: None,
             auth: (false, Root::Missing),
-            clients_are_root: false,
+            clients: Clients::NoUser,
+            orphans: BTreeMap::new(),
             other_roots: BTreeSet::new(),
             has_root_role: false,
             planted: false,
@@ -763,9 +767,29 @@ impl World {
                         (self.auth.0, Root::NotGranted)
                     }
                     AuthChange::GrantRoot => (self.auth.0, Root::Ready),
+                    AuthChange::AddClientRole
+                    | AuthChange::GrantClientKeys
+                    | AuthChange::RemoveClientRole => self.auth,
+                    AuthChange::RemoveClientUser => {
+                        self.clients = Clients::NoUser;
+                        self.auth
+                    }
+                    AuthChange::AddClientUser => {
+                        assert_eq!(self.clients, Clients::NoUser, "it exists");
+                        self.clients = Clients::NoRole;
+                        self.auth
+                    }
+                    AuthChange::GrantClient => {
+                        self.clients = Clients::OfGrace;
+                        self.auth
+                    }
                     AuthChange::Enable => (true, self.auth.1),
                     AuthChange::Disable => (false, self.auth.1),
                 }
+            }
+            EtcdCall::DeleteUser { .. } => {}
+            EtcdCall::DeleteRole { user } => {
+                self.orphans.remove(user);
             }
             EtcdCall::Compact { .. } => self.compacted = true,
             EtcdCall::Defragment { member } => {
@@ -886,13 +910,11 @@ impl World {
         let at = self.now;
         self.seen.etcd.auth =
             Some(self.auth).filter(|(is_on, _)| auth || *is_on).map(|(enabled, root)| SeenAuth {
-                at,
-                enabled,
                 root,
-                clients_are_root: self.clients_are_root,
+                clients: self.clients,
                 others: self.other_roots.clone(),
-                clients_have_role: self.clients_are_root,
-                orphans: BTreeSet::new(),
+                orphans: if enabled { self.orphans.clone() } else { BTreeMap::new() },
+                ..SeenAuth::new(at, enabled)
             });
         self.seen.etcd.handshakes.clear();
         let Some(ca) = self.seen.handshakes_wanted(self.now) else { return };

@@ -253,21 +253,11 @@ impl<K: Resource> Writes for WriteCache<K> {
 
 #[cfg(test)]
 mod tests {
-    use quorate_model::auth::Root;
-
     use super::*;
 
     #[test]
     fn s16_auth_that_was_seen_on_before_a_restore_is_not_taken_for_that_of_the_restored_cluster() {
-        let seen = SeenAuth {
-            at: Instant(1),
-            enabled: true,
-            root: Root::Ready,
-            clients_are_root: false,
-            others: BTreeSet::new(),
-            clients_have_role: false,
-            orphans: BTreeSet::new(),
-        };
+        let seen = SeenAuth::new(Instant(1), true);
         let (before, after) = (Some(ClusterId(1)), Some(ClusterId(2)));
         let memory = Memory { auth: Some((before, seen.clone())), ..Memory::default() };
         assert_eq!(memory.auth_of(before), Some(seen));

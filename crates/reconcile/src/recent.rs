@@ -243,6 +243,8 @@ impl Recent {
             | EtcdCall::Promote { .. }
             | EtcdCall::RemoveMember { .. }
             | EtcdCall::Auth { .. }
+            | EtcdCall::DeleteUser { .. }
+            | EtcdCall::DeleteRole { .. }
             | EtcdCall::Disarm { .. }
             | EtcdCall::Downgrade { .. }
             | EtcdCall::Defragment { .. } => {}

@@ -252,6 +252,14 @@ impl World {
             && let Err(how) = self.trusts_only_what_is_recorded()
         {
             self.oracle.add_violation(Property::OnlyTheRecordedAreTrusted, how);
+        } else if self.is_well()
+            && let Some(how) = self.left_orphan()
+        {
+            self.oracle.add_violation(Property::OnlyOrphansAreRevoked, how);
+        } else if self.is_well()
+            && let Some(how) = self.clients_not_as_they_should_be()
+        {
+            self.oracle.add_violation(Property::ClientsHaveTime, how);
         }
     }
 

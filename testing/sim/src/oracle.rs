@@ -365,6 +365,8 @@ impl Oracle {
             | EtcdCall::Compact { .. }
             | EtcdCall::Defragment { .. }
             | EtcdCall::Auth { .. }
+            | EtcdCall::DeleteUser { .. }
+            | EtcdCall::DeleteRole { .. }
             | EtcdCall::Disarm { .. } => false,
         };
         if changes_by_choice && truth.lines.len() > 1 {
@@ -385,6 +387,8 @@ impl Oracle {
             | EtcdCall::MoveLeadership { .. }
             | EtcdCall::Downgrade { .. }
             | EtcdCall::Auth { .. }
+            | EtcdCall::DeleteUser { .. }
+            | EtcdCall::DeleteRole { .. }
             | EtcdCall::Defragment { .. } => {}
             EtcdCall::Disarm { member, kind } => {
                 let is_full = conf.members.keys().any(|member| truth.full.contains(member));

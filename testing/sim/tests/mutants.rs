@@ -50,8 +50,17 @@ const OF_ROTATION: [&str; 8] = [
 ];
 
 /// Only auth has them: `testing/sim/tests/auth.rs` and `crates/planner/tests/auth.rs` show that they are needed.
-const OF_AUTH: [&str; 6] =
-    ["AuthNotOrdered", "NoRootUser", "RootNotNew", "OthersAreRoot", "LacksCredential", "TenantsNeedAuth"];
+const OF_AUTH: [&str; 9] = [
+    "NoClientGrace",
+    "ClientsHaveTime",
+    "AuthNotOrdered",
+    "NoRootUser",
+    "RootNotNew",
+    "OthersAreRoot",
+    "NotAnOrphan",
+    "LacksCredential",
+    "TenantsNeedAuth",
+];
 
 /// Only a spec that names an authority has them: `crates/planner/tests/given.rs`, `issued.rs` and `issuance.rs`, and `issued.rs` here, show that they are needed.
 const OF_SOURCES: [&str; 5] = ["OtherSource", "TenantsNeedKey", "verified", "NotAsked", "NotIssuedForThis"];

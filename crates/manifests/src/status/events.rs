@@ -141,7 +141,14 @@ fn of_condition(type_: ConditionType, before: Option<&Condition>, after: &Condit
         ConditionType::UpToDate if news && is(after, Reason::Downgrading) => false,
         ConditionType::VersionUpgradeBlocked if news && is(after, Reason::KnownCorruptVersion) => true,
         ConditionType::VersionUpgradeBlocked if news && is(after, Reason::UpgradeBackupFailed) => true,
-        ConditionType::AuthReady if news && is(after, Reason::NotOurs) => true,
+        ConditionType::AuthReady
+            if news
+                && (is(after, Reason::NotOurs)
+                    || is(after, Reason::UsersWithoutEtcdUser)
+                    || is(after, Reason::ClientsHaveTime)) =>
+        {
+            true
+        }
         ConditionType::AuthReady if turned && (holds || !first) => false,
         ConditionType::AuthReady if news && is(after, Reason::AuthStaysOn) => true,
         ConditionType::DataStoreReady | ConditionType::BackupHealthy if news && fails => true,

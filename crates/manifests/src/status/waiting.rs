@@ -222,6 +222,8 @@ fn row(waiting: &Waiting) -> Row {
         )
         .stopping(Stops::Nothing),
         Waiting::OthersAreRoot(users) => needs_person(Reason::OthersAreRoot, others_are_root(users)).stopping(Stops::Nothing),
+        Waiting::UsersToRevoke => queues(Reason::UsersWithoutEtcdUser, "users of etcd that nobody may be any more are being deleted there")
+            .stopping(Stops::Nothing),
         Waiting::AuthStaysOn(cluster) => needs_person(
             Reason::AuthStaysOn,
             format!(

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::auth::AuthChange;
+use crate::auth::{AuthChange, Marked};
 use crate::ids::{MemberId, Revision};
 use crate::names::{MemberName, PeerUrl};
 use crate::snapshot::AlarmKind;
@@ -63,6 +63,16 @@ pub enum EtcdCall {
         /// How.
         change: AuthChange,
     },
+    /// Delete a user whose EtcdUser does not exist.
+    DeleteUser {
+        /// Which one.
+        user: Marked,
+    },
+    /// Delete its role.
+    DeleteRole {
+        /// Of which user.
+        user: Marked,
+    },
     /// Downgrade.
     Downgrade {
         /// What about it.
@@ -93,6 +103,8 @@ impl EtcdCall {
         Compact,
         Defragment,
         Auth,
+        DeleteUser,
+        DeleteRole,
         Downgrade,
     }
 
@@ -105,6 +117,8 @@ impl EtcdCall {
             | Self::Compact { .. }
             | Self::Defragment { .. }
             | Self::Auth { .. }
+            | Self::DeleteUser { .. }
+            | Self::DeleteRole { .. }
             | Self::Downgrade { .. } => false,
         }
     }
@@ -119,6 +133,8 @@ impl fmt::Display for EtcdCall {
             Self::MoveLeadership { to, to_id } => write!(f, "MoveLeader to {to} ({to_id})"),
             Self::Disarm { member, kind } => write!(f, "disarm alarm {kind} of {member}"),
             Self::Auth { change } => change.fmt(f),
+            Self::DeleteUser { user } => write!(f, "UserDelete {}", user.user()),
+            Self::DeleteRole { user } => write!(f, "RoleDelete {}", user.role()),
             Self::Downgrade { action, to } => write!(f, "Downgrade {action:?} {to}"),
             Self::Compact { revision } => write!(f, "compact up to revision {}", revision.0),
             Self::Defragment { member } => write!(f, "defragment {member}"),

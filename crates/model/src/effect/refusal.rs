@@ -102,6 +102,12 @@ pub enum Unsafe {
     RootNotNew,
     /// L8: somebody else has the role root, and may do everything.
     OthersAreRoot,
+    /// L10: it is not seen that the user of this name has no EtcdUser, or it is to stay.
+    NotAnOrphan(String),
+    /// L11: clients have no time, so nobody is made for them.
+    NoClientGrace,
+    /// L11: clients still have time, or a person made their user.
+    ClientsHaveTime,
     /// L8: the Pod of this member does not have the operator's credential, so its agent could not move leadership away.
     LacksCredential(MemberName),
     /// R10, R19: the authority is kept with the data of the cluster.
@@ -188,6 +194,9 @@ impl Unsafe {
         NoRootUser,
         RootNotNew,
         OthersAreRoot,
+        NotAnOrphan,
+        NoClientGrace,
+        ClientsHaveTime,
         LacksCredential,
         AuthorityKept,
         NoClaim,
@@ -337,6 +346,13 @@ impl fmt::Display for Unsafe {
             ),
             Self::OthersAreRoot => f.write_str(
                 "etcd's auth is not enabled, because other users than root have the role root, and may do everything",
+            ),
+            Self::NotAnOrphan(user) => {
+                write!(f, "user {user} stays in etcd: it is not seen that it has no EtcdUser, or it is to stay")
+            }
+            Self::NoClientGrace => f.write_str("clients have no time to become users of etcd, so the user quorate-client is not made"),
+            Self::ClientsHaveTime => f.write_str(
+                "clients still have time to become users of etcd, or a person made the user quorate-client, so it is not deleted",
             ),
             Self::LacksCredential(member) => {
                 write!(f, "Pod {member} does not have the operator's credential for etcd's auth yet")

@@ -178,6 +178,10 @@ steps! {
         L8,
         /// Disable auth, as ordered, and record that it is off.
         L9,
+        /// Delete a user without an EtcdUser, then its role.
+        L10,
+        /// Make the user of clients for a time, or delete it, and record that the time is over.
+        L11,
     }
     "upkeep", None => {
         /// Upkeep: PodDisruptionBudget, NetworkPolicy, joined labels, identity annotations, volume size.

@@ -121,6 +121,8 @@ pub enum Waiting {
     ClientsAreRoot,
     /// These users have the role root, and the operator made none of them: auth is not enabled.
     OthersAreRoot(BTreeSet<String>),
+    /// Users are to be deleted in etcd that nobody may be any more, and etcd is looked at again before.
+    UsersToRevoke,
     /// `spec.auth.enabled` is false, and auth stays on: only the annotation with the cluster id lets it be switched off.
     AuthStaysOn(ClusterId),
     /// It is ordered off, and stays on for tenants of Kamaji; why.

@@ -5,7 +5,7 @@
 //! answer some of these to anybody.
 
 use super::Snapshot;
-use crate::auth::{AuthPolicy, AuthStage, SeenAuth};
+use crate::auth::{AuthPolicy, AuthStage, ClientGrace, Clients, SeenAuth};
 use crate::names::MemberName;
 use crate::quorum::has_quorum;
 use crate::record::{Record, Stage};
@@ -34,26 +34,58 @@ pub struct KeptOutByAuth {
 /// Only where the member list is read, so an idle cluster has none.
 const LOOKED_AT: Span = Span::seconds(600);
 
-/// The same where a person enabled it: the end of that is told soon.
-const LOOKED_AT_WHERE_NOT_OURS: Span = Span::seconds(60);
+/// The same where a person enabled it, whose end is told soon, and where users are to be revoked.
+const LOOKED_AT_WHERE_DUE: Span = Span::seconds(60);
 
 impl Snapshot {
     /// Whether it is time to look at etcd's auth, of which the operator knows this: at each pass while it is switched on or off.
     pub fn asks_for_auth(&self, known: Option<&SeenAuth>, now: Instant) -> bool {
         let is_within = |seen: &SeenAuth, span: Span| seen.at <= now && now - seen.at < span;
         if !self.record.has_credential() {
-            let span = |seen: &SeenAuth| if seen.enabled { LOOKED_AT_WHERE_NOT_OURS } else { LOOKED_AT };
+            let span = |seen: &SeenAuth| if seen.enabled { LOOKED_AT_WHERE_DUE } else { LOOKED_AT };
             return self.record.is_bootstrapped() && !known.is_some_and(|seen| is_within(seen, span(seen)));
         }
-        let is_known = known.is_some_and(|seen| seen.enabled && is_within(seen, LOOKED_AT));
+        let is_due = |seen: &SeenAuth| {
+            let has_orphans = !self.auth_policy.keeps_orphans && seen.has_orphans_to_go();
+            has_orphans || self.are_clients_due(&self.record, seen, now)
+        };
+        let span = |seen: &SeenAuth| if is_due(seen) { LOOKED_AT_WHERE_DUE } else { LOOKED_AT };
+        let is_known = known.is_some_and(|seen| seen.enabled && is_within(seen, span(seen)));
         let is_to_go = self.is_auth_ordered_off(&self.record) && !self.may_have_data_store;
         let stays_on = self.record.auth == Some(AuthStage::On) && !is_to_go;
         !(stays_on && is_known)
     }
 
+    /// Until when clients with the certificate that applications share go on as before auth was enabled, if they do.
+    pub fn clients_go_on_until(&self, record: &Record) -> Option<Instant> {
+        let Some(ClientGrace::Since(since)) = record.client_grace else { return None };
+        self.gives_clients_time(record).then(|| since + self.auth_policy.client_grace)
+    }
+
+    /// Whether they are given any: the spec has some, and no person says that they are users by now.
+    pub fn gives_clients_time(&self, record: &Record) -> bool {
+        let AuthPolicy { client_grace, clients_are_users, .. } = self.auth_policy;
+        let are_users = clients_are_users.is_some() && clients_are_users == record.cluster_id;
+        client_grace > Span(0) && !are_users
+    }
+
+    /// Whether they do now.
+    pub fn do_clients_go_on(&self, record: &Record, now: Instant) -> bool {
+        self.clients_go_on_until(record).is_some_and(|until| now < until)
+    }
+
+    /// Whether their user is not as it should be.
+    pub fn are_clients_due(&self, record: &Record, seen: &SeenAuth, now: Instant) -> bool {
+        if self.do_clients_go_on(record, now) {
+            seen.clients.are_refused()
+        } else {
+            seen.clients == Clients::OfGrace
+        }
+    }
+
     /// Whether a person has ordered auth off: by the spec, and by an annotation that is not spent.
     pub fn is_auth_ordered_off(&self, record: &Record) -> bool {
-        let AuthPolicy { wanted, disable } = self.auth_policy;
+        let AuthPolicy { wanted, disable, .. } = self.auth_policy;
         !wanted && disable.is_some() && disable == record.cluster_id && disable != record.spent_disable_auth
     }
 

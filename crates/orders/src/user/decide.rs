@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube_core::ResourceExt as _;
-use quorate_api::user::{EtcdUserStatus, ROLE_PREFIX, UserAccess, UserDeletionPolicy};
+use quorate_api::user::{EtcdUserStatus, UserAccess, UserDeletionPolicy};
 use quorate_api::{EtcdCluster, EtcdUser, Explanation, Reason, keys};
 use quorate_manifests::data_store::ends;
 use quorate_manifests::user::{NoSigner, Presence, Signer, mark, mark_of, user_name};
+use quorate_model::auth::{Marked, is_mark};
 use quorate_model::{ClockDifference, Fingerprint, Instant};
 
 use super::gate::{self, Own};
@@ -35,9 +36,6 @@ pub struct Seen<'a> {
     pub clock_differs: Option<ClockDifference>,
 }
 
-/// How many digits of a uid a name has.
-const MARK: usize = 8;
-
 /// What is known of etcd's auth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Etcd {
@@ -64,7 +62,9 @@ pub struct AuthState {
     pub earlier: Vec<(String, String)>,
     /// What the role of this EtcdUser allows; `None`: it does not exist.
     pub own_role: Option<Permissions>,
-    /// The same of the roles that its spec names.
+    /// Whether there is the role that says that the user stays when its EtcdUser goes.
+    pub retained: bool,
+    /// What the roles that its spec names allow.
     pub named: BTreeMap<String, Option<Permissions>>,
 }
 
@@ -86,6 +86,8 @@ pub struct Decision {
 pub enum Act {
     /// F1: the EtcdUser gets its finalizer.
     AddFinalizer,
+    /// F3: the role is added that says that the user stays when its EtcdUser goes.
+    AddRetained,
     /// F3: the role of this EtcdUser is added.
     AddRole,
     /// F4: its role allows this, whatever it allowed of this range before.
@@ -106,17 +108,24 @@ pub enum Act {
     DeleteUser,
     /// F9: its role is deleted.
     DeleteRole,
+    /// F9: the role is deleted that says that the user stays.
+    DeleteRetained,
     /// F0: the EtcdUser may go.
     RemoveFinalizer,
 }
 
 /// The name of the role of an EtcdUser. It has the uid, as the name of the user has.
 pub fn role_name(user: &EtcdUser) -> String {
-    format!("{ROLE_PREFIX}{}:{}", mark(user), user.name_any())
+    marked(user).role()
 }
 
-fn is_mark(mark: &str) -> bool {
-    mark.len() == MARK && mark.chars().all(|digit| digit.is_ascii_hexdigit())
+/// The name of the role that says that its user stays when the EtcdUser goes.
+pub fn retained_role_name(user: &EtcdUser) -> String {
+    marked(user).retained_role()
+}
+
+fn marked(user: &EtcdUser) -> Marked {
+    Marked::new(user.name_any(), mark(user))
 }
 
 /// Those of some users of etcd that are of earlier EtcdUsers of this name, each with the name of its role.
@@ -125,25 +134,23 @@ pub fn earlier(user: &EtcdUser, all: &[String]) -> Vec<(String, String)> {
     let of_name = |other: &String| {
         let mark = other.strip_prefix(&*name)?.strip_prefix('-')?;
         let is_earlier = is_mark(mark) && *other != own;
-        is_earlier.then(|| (other.clone(), format!("{ROLE_PREFIX}{mark}:{name}")))
+        is_earlier.then(|| (other.clone(), Marked::new(&*name, mark).role()))
     };
     all.iter().filter_map(of_name).collect()
 }
 
-/// Those of the users of etcd that are of EtcdUsers with none of these uids, each with the name of its role. A user is told from one that a
-/// person made by its role: etcd has one with the same mark and name.
-pub fn orphans<'a>(
-    (users, roles): (&[String], &[String]),
-    uids: impl Iterator<Item = &'a str>,
-) -> BTreeSet<(String, String)> {
+/// Those of the roles of etcd that are of EtcdUsers with none of these uids, and whether each is to stay. A user is told from one that a person
+/// made by its role, which has the same mark and name. One whose user is gone is left of it, and found, too.
+pub fn orphans<'a>(roles: &[String], uids: impl Iterator<Item = &'a str>) -> BTreeMap<Marked, bool> {
     let known: BTreeSet<String> = uids.map(mark_of).collect();
-    let of_role = |role: &String| {
-        let (mark, name) = role.strip_prefix(ROLE_PREFIX)?.split_once(':')?;
-        let user = format!("{name}-{mark}");
-        let is_orphan = is_mark(mark) && !name.is_empty() && !known.contains(mark) && users.contains(&user);
-        is_orphan.then(|| (user, role.clone()))
-    };
-    roles.iter().filter_map(of_role).collect()
+    let retained: BTreeSet<Marked> = roles.iter().filter_map(|role| Marked::of_retained_role(role)).collect();
+    let all = roles.iter().filter_map(|role| Marked::of_role(role));
+    all.filter(|user| !known.contains(user.mark()))
+        .map(|user| {
+            let stays = retained.contains(&user);
+            (user, stays)
+        })
+        .collect()
 }
 
 /// Whether etcd has to be asked to decide: it is there to be asked, and anything depends on it.
@@ -153,7 +160,7 @@ pub fn asks_etcd(user: &EtcdUser, cluster: Option<&EtcdCluster>) -> bool {
         return false;
     }
     if user.metadata.deletion_timestamp.is_some() {
-        return has_finalizer(user) && user.spec.deletion_policy == UserDeletionPolicy::Revoke;
+        return has_finalizer(user);
     }
     !report::is_without_tls(cluster)
 }
@@ -176,6 +183,7 @@ fn live(seen: &Seen<'_>) -> Decision {
     if !has_finalizer(seen.user) {
         acts.push(Act::AddFinalizer);
     }
+    acts.extend(retained_act(seen, state));
     acts.extend(role_acts(state, &wanted));
     acts.extend(user_acts(state, seen, &own_role));
     let in_etcd = acts.iter().all(|act| *act == Act::AddFinalizer);
@@ -184,7 +192,7 @@ fn live(seen: &Seen<'_>) -> Decision {
         status.username = Some(name.clone());
     }
     // While anything is put right, nobody relies on it: etcd's auth is enabled after it.
-    status.permissions_hash = in_etcd.then(|| hash(&wanted));
+    status.permissions_hash = in_etcd.then(|| hash(&wanted, seen.user.spec.deletion_policy));
     // A certificate is made once there is a user that it is of.
     let secret = if in_etcd { secret_acts(seen, own, state) } else { Ok(Vec::new()) };
     report::of_live(seen, status, state, (in_etcd, acts), secret, &refused)
@@ -237,6 +245,21 @@ fn within(seen: &Seen<'_>, state: &AuthState) -> (Permissions, Vec<String>) {
 fn is_admitted(permissions: Option<&Permissions>, allowed: Option<&[String]>) -> bool {
     let Some(allowed) = allowed else { return true };
     permissions.iter().flat_map(|permissions| permissions.keys()).all(|range| range.is_within(allowed))
+}
+
+/// The hash of what the spec asks for, where nothing of it is refused.
+pub(super) fn asked(user: &EtcdUser) -> String {
+    hash(&desired(&user.spec.permissions), user.spec.deletion_policy)
+}
+
+/// F3, F9. What the policy is, etcd's own data say, so that it holds also where the EtcdUser is deleted while its EtcdCluster is away, and where
+/// a snapshot comes back. It is said before there is anything that it is about.
+fn retained_act(seen: &Seen<'_>, state: &AuthState) -> Option<Act> {
+    match (seen.user.spec.deletion_policy, state.retained) {
+        (UserDeletionPolicy::Retain, false) => Some(Act::AddRetained),
+        (UserDeletionPolicy::Revoke, true) => Some(Act::DeleteRetained),
+        (UserDeletionPolicy::Retain, true) | (UserDeletionPolicy::Revoke, false) => None,
+    }
 }
 
 /// F3, F4.
@@ -327,8 +350,12 @@ fn leave(seen: &Seen<'_>) -> Decision {
         // What others hold it for is their affair.
         return done(status, Vec::new());
     }
-    let going = seen.cluster.is_none_or(ends);
-    if going || seen.user.spec.deletion_policy == UserDeletionPolicy::Retain {
+    if seen.cluster.is_none_or(ends) {
+        return done(status, vec![Act::RemoveFinalizer]);
+    }
+    let stays = seen.user.spec.deletion_policy == UserDeletionPolicy::Retain;
+    if stays && status.permissions_hash == Some(asked(seen.user)) {
+        // etcd has it already.
         return done(status, vec![Act::RemoveFinalizer]);
     }
     let id = seen.cluster.and_then(cluster_id);
@@ -342,11 +369,20 @@ fn leave(seen: &Seen<'_>) -> Decision {
     let (name, role) = (user_name(seen.user), role_name(seen.user));
     let own = Own { user: &name, role: &role };
     let mut acts = Vec::new();
-    if state.roles.is_some() {
-        acts.push(Act::DeleteUser);
-    }
-    if state.own_role.is_some() {
-        acts.push(Act::DeleteRole);
+    match seen.user.spec.deletion_policy {
+        UserDeletionPolicy::Revoke => {
+            let all = [
+                (state.roles.is_some(), Act::DeleteUser),
+                (state.own_role.is_some(), Act::DeleteRole),
+                (state.retained, Act::DeleteRetained),
+            ];
+            acts.extend(all.into_iter().filter(|(is_there, _)| *is_there).map(|(_, act)| act));
+        }
+        // The policy may have changed just before.
+        UserDeletionPolicy::Retain => {
+            let has_any = state.roles.is_some() || state.own_role.is_some();
+            acts.extend((has_any && !state.retained).then_some(Act::AddRetained));
+        }
     }
     acts.retain(|act| gate::permits(own, state, act).is_ok());
     if acts.is_empty() {

@@ -46,7 +46,12 @@ impl Own<'_> {
 /// Whether an act may be carried out on what etcd has.
 pub fn permits(own: Own<'_>, etcd: &AuthState, act: &Act) -> Result<(), Unsafe> {
     match act {
-        Act::AddRole | Act::Grant(..) | Act::Revoke(_) | Act::DeleteRole => {
+        Act::AddRetained
+        | Act::AddRole
+        | Act::Grant(..)
+        | Act::Revoke(_)
+        | Act::DeleteRole
+        | Act::DeleteRetained => {
             if own.is_marked() {
                 Ok(())
             } else {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use kube_core::ResourceExt as _;
 use quorate_api::cluster::TlsProvider;
 use quorate_api::status::BindingStatus;
-use quorate_api::user::{EtcdUserStatus, UserAccess};
+use quorate_api::user::{EtcdUserStatus, UserAccess, UserDeletionPolicy};
 use quorate_api::{ConditionType, EtcdCluster, Explanation, Reason};
 use quorate_manifests::user::{NoSigner, Presence, secret_name, user_name};
 
@@ -14,9 +14,12 @@ use super::gate::Unsafe;
 use super::permissions::{Permissions, below};
 use crate::ready::{Verdict, sum_up};
 
-/// A hash of what a role allows, to compare.
-pub(super) fn hash(permissions: &Permissions) -> String {
-    let mut text = String::new();
+/// A hash of what etcd is to have of a user, to compare: what its role allows, and whether it stays.
+pub(super) fn hash(permissions: &Permissions, policy: UserDeletionPolicy) -> String {
+    let mut text = match policy {
+        UserDeletionPolicy::Revoke => String::new(),
+        UserDeletionPolicy::Retain => "stays\n".to_owned(),
+    };
     for (range, access) in permissions {
         let access = match access {
             UserAccess::Read => 'r',
@@ -238,10 +241,15 @@ pub(super) fn going(seen: &Seen<'_>, status: EtcdUserStatus, acts: Vec<Act>) -> 
 /// The EtcdUser is being deleted, and its user cannot be.
 pub(super) fn not_gone(seen: &Seen<'_>, status: EtcdUserStatus, why: &str) -> Decision {
     let text = format!(
-        "user {} cannot be deleted in EtcdCluster {}: {why}. It is tried again. To let the EtcdUser go without that, set its \
-         spec.deletionPolicy to Retain",
+        "user {} cannot be {} in EtcdCluster {}: {why}. It is tried again. To let the EtcdUser go without that: kubectl patch etcduser {} \
+         --type=merge -p '{{\"metadata\":{{\"finalizers\":null}}}}'. The EtcdCluster revokes the user once it answers and its auth is on",
         user_name(seen.user),
-        seen.user.spec.cluster
+        match seen.user.spec.deletion_policy {
+            UserDeletionPolicy::Revoke => "deleted",
+            UserDeletionPolicy::Retain => "marked as one that stays",
+        },
+        seen.user.spec.cluster,
+        seen.user.name_any()
     );
     told(seen, status, Verdict::UnderWay, explain(Reason::ClusterNotServing, text), Vec::new())
 }

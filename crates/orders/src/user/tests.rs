@@ -7,6 +7,7 @@ use quorate_api::user::UserAccess::{Read, ReadWrite, Write};
 use quorate_api::user::{EtcdUserStatus, UserAccess, UserPermission};
 use quorate_api::{EtcdCluster, EtcdUser, Reason, keys};
 use quorate_manifests::user::{NoSigner, Presence, presence};
+use quorate_model::auth::{Marked, ROLE_PREFIX};
 use quorate_model::{ClockDifference, ClusterRef, Fingerprint, Instant, Span};
 use serde_json::{Value, json};
 
@@ -18,6 +19,7 @@ const NOW: Instant = Instant(1_800_000_000_000);
 const ID: &str = "8e9e05c52164694d";
 const OWN: &str = "billing-01234567";
 const OWN_ROLE: &str = "quorate:01234567:billing";
+const RETAINED: &str = "quorate:retain:01234567:billing";
 
 /// etcd's auth, and what Kubernetes has of the EtcdUser.
 #[derive(Clone, Debug)]
@@ -88,6 +90,7 @@ impl World {
                 roles: self.users.get(OWN).cloned(),
                 earlier: earlier(&user, &self.users.keys().cloned().collect::<Vec<_>>()),
                 own_role: self.roles.get(&role_name(&user)).cloned(),
+                retained: self.roles.contains_key(RETAINED),
                 named: named.collect(),
             })
         } else {
@@ -175,6 +178,10 @@ impl World {
                 self.roles.remove(&role).expect("the role exists");
                 self.users.values_mut().for_each(|roles| roles.retain(|has| *has != role));
             }
+            Act::AddRetained => {
+                assert!(self.roles.insert(RETAINED.to_owned(), Permissions::new()).is_none(), "it exists");
+            }
+            Act::DeleteRetained => drop(self.roles.remove(RETAINED).expect("the role exists")),
             Act::WriteSecret | Act::RemoveSecret => {}
         }
     }
@@ -404,15 +411,16 @@ fn a_deleted_user_goes_with_its_role_and_stays_with_retain_and_waits_for_a_quoru
     world.delete();
     world.settle();
     assert!(!world.gone, "it waits");
-    assert_reason(&world, Reason::ClusterNotServing, "False", "set its spec.deletionPolicy to Retain");
+    assert_reason(&world, Reason::ClusterNotServing, "False", r#"-p '{"metadata":{"finalizers":null}}'"#);
     world.answers = true;
     world.settle();
     assert!(world.gone && world.users.is_empty() && world.roles.is_empty());
     assert_eq!(world.done, [Act::DeleteUser, Act::DeleteRole, Act::RemoveFinalizer]);
 
     let mut retained = World::settled();
-    retained.answers = false;
     retained.edit(|user| user["spec"]["deletionPolicy"] = json!("Retain"));
+    retained.settle();
+    retained.answers = false;
     retained.delete();
     retained.settle();
     assert!(retained.gone && retained.is_as_desired(), "also without a quorum");
@@ -710,23 +718,75 @@ fn auth_waits_ten_minutes_for_a_user_that_does_not_come_and_not_for_one_that_is_
 }
 
 #[test]
-fn a_user_of_etcd_with_the_mark_of_no_etcduser_is_an_orphan_and_one_that_a_person_made_is_none() {
-    let strings = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
-    let users = strings(&["root", OWN, "shop-fedcba98", "of-a-person-89abcdef", "quorate-client"]);
-    let roles = strings(&[
+fn a_role_of_etcd_with_the_mark_of_no_etcduser_is_of_an_orphan_and_one_that_a_person_made_of_none() {
+    let roles = [
         "root",
         OWN_ROLE,
         "quorate:fedcba98:shop",
-        "quorate:76543210:no-user",
+        "quorate:retain:fedcba98:shop",
+        "quorate:retain:76543210:no-role",
         "quorate:89abcdef",
         "quorate:short:shop",
-    ]);
-    let found = |uids: &[&str]| orphans((&users, &roles), uids.iter().copied());
-    let pair = |user: &str, role: &str| (user.to_owned(), role.to_owned());
-    let (own, shop) = (pair(OWN, OWN_ROLE), pair("shop-fedcba98", "quorate:fedcba98:shop"));
-    assert_eq!(found(&[]), [own.clone(), shop.clone()].into());
+        "quorate:clients",
+        "of-a-person",
+    ];
+    let roles: Vec<String> = roles.into_iter().map(str::to_owned).collect();
+    let found = |uids: &[&str]| orphans(&roles, uids.iter().copied());
+    let (own, shop) = (Marked::new("billing", "01234567"), Marked::new("shop", "fedcba98"));
+    assert_eq!((&*own.user(), &*own.role(), &*own.retained_role()), (OWN, OWN_ROLE, RETAINED));
+    assert_eq!(found(&[]), [(own.clone(), false), (shop.clone(), true)].into());
     let (uid, other) = ("01234567-0000-4000-8000-000000000000", "fedcba98-0000-4000-8000-000000000000");
-    assert_eq!(found(&[uid]), [shop].into());
-    assert_eq!(found(&[other]), [own].into());
+    assert_eq!(found(&[uid]), [(shop, true)].into());
+    assert_eq!(found(&[other]), [(own, false)].into());
     assert!(found(&[uid, other]).is_empty());
+    assert_eq!(ROLE_PREFIX, quorate_api::user::ROLE_PREFIX);
+}
+
+/// Whether the user of this world would be revoked where its EtcdUser is gone.
+fn is_revocable(world: &World) -> bool {
+    let roles: Vec<String> = world.roles.keys().cloned().collect();
+    orphans(&roles, std::iter::empty()).values().any(|stays| !stays)
+}
+
+#[test]
+fn a_user_that_is_to_stay_is_known_by_what_etcd_has_from_before_it_is_made() {
+    let retain = |user: &mut Value| user["spec"]["deletionPolicy"] = json!("Retain");
+    let mut world = World::new();
+    world.edit(retain);
+    for writes in 0..12 {
+        let mut made = world.clone();
+        made.pass(writes);
+        assert!(!is_revocable(&made), "after {writes}");
+    }
+    world.settle();
+    assert!(world.roles.contains_key(RETAINED) && world.users[OWN] == [OWN_ROLE], "{world:?}");
+    world.delete();
+    world.settle();
+    assert!(world.gone && world.users.contains_key(OWN) && !is_revocable(&world));
+}
+
+#[test]
+fn the_policy_at_the_moment_of_the_deletion_is_the_one_that_etcd_keeps() {
+    // It becomes Retain, and the EtcdUser is deleted before anybody looked.
+    let mut world = World::settled();
+    assert!(is_revocable(&world));
+    world.edit(|user| user["spec"]["deletionPolicy"] = json!("Retain"));
+    world.delete();
+    world.answers = false;
+    world.settle();
+    assert!(!world.gone, "it waits for a member that answers");
+    world.answers = true;
+    world.settle();
+    assert!(world.gone && !is_revocable(&world));
+    // And back: nothing is left.
+    let mut world = World::new();
+    world.edit(|user| user["spec"]["deletionPolicy"] = json!("Retain"));
+    world.settle();
+    world.edit(|user| user["spec"]["deletionPolicy"] = json!("Revoke"));
+    let mut live = world.clone();
+    live.settle();
+    assert!(!live.roles.contains_key(RETAINED) && live.is_as_desired());
+    world.delete();
+    world.settle();
+    assert!(world.gone && world.users.is_empty() && world.roles.is_empty(), "{world:?}");
 }

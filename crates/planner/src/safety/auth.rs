@@ -1,9 +1,10 @@
-//! L4 to L9: auth is enabled only where the operator goes on to be served, and disabled only by order.
+//! L4 to L10: auth is enabled only where the operator goes on to be served, and disabled only by order; no user of an EtcdUser that may exist
+//! is revoked.
 
-use quorate_model::auth::{AuthChange, AuthStage, Root, SeenAuth};
+use quorate_model::auth::{AuthChange, AuthStage, Marked, Orphan, Root, SeenAuth};
 use quorate_model::effect::Unsafe;
 use quorate_model::snapshot::Pod;
-use quorate_model::{Effect, EtcdCall, Leaf, MemberName, Snapshot};
+use quorate_model::{Effect, EtcdCall, Instant, Leaf, MemberName, Record, Snapshot};
 
 use super::{Judged, Scene, forbid, fresh_list, is_fresh};
 
@@ -14,9 +15,69 @@ pub(super) fn may_change(scene: &Scene<'_>, change: AuthChange, at: &MemberName)
     match change {
         AuthChange::AddRootUser | AuthChange::AddRootRole | AuthChange::GrantRoot => is_recorded(scene),
         AuthChange::RemoveRootUser => may_remove_root(scene),
+        AuthChange::AddClientRole
+        | AuthChange::GrantClientKeys
+        | AuthChange::AddClientUser
+        | AuthChange::GrantClient => may_make_clients(scene),
+        AuthChange::RemoveClientUser | AuthChange::RemoveClientRole => may_remove_clients(scene),
         AuthChange::Enable => may_enable(scene, at),
         AuthChange::Disable => may_disable(scene),
     }
+}
+
+/// L11: whether clients with the certificate that applications share had their time (R23: by a clock that agrees, unless a person says so).
+pub(crate) fn clients_had_time(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
+    if record.auth.is_none() || seen.do_clients_go_on(record, now) {
+        forbid(Unsafe::ClientsHaveTime)?;
+    }
+    if seen.clients_go_on_until(record).is_some() { super::clocks_agree(seen) } else { Ok(()) }
+}
+
+/// L11: only while they have time, and nobody else made the user.
+fn may_make_clients(scene: &Scene<'_>) -> Judged {
+    is_recorded(scene)?;
+    if !scene.seen.do_clients_go_on(scene.record, scene.now) || !are_nobodys(scene) {
+        forbid(Unsafe::NoClientGrace)?;
+    }
+    Ok(())
+}
+
+/// L11: only once clients had their time, and never what a person made.
+fn may_remove_clients(scene: &Scene<'_>) -> Judged {
+    is_recorded(scene)?;
+    if !are_nobodys(scene) {
+        forbid(Unsafe::ClientsHaveTime)?;
+    }
+    clients_had_time(scene.seen, scene.record, scene.now)
+}
+
+/// Whether no person made their user, by what was seen in this pass.
+fn are_nobodys(scene: &Scene<'_>) -> bool {
+    let is_so = |seen: &SeenAuth| is_fresh(seen.at, scene.now) && seen.clients.are_nobodys();
+    scene.seen.etcd.auth.as_ref().is_some_and(is_so)
+}
+
+/// L10: only a user that was seen in this pass, and of which the API server said after that that it has no EtcdUser. One at a time.
+pub(super) fn may_revoke(scene: &Scene<'_>, user: &Marked, at: &MemberName) -> Judged {
+    if fresh_list(scene.seen, scene.now)?.via != *at {
+        forbid(Unsafe::NoFreshList)?;
+    }
+    if scene.record.auth != Some(AuthStage::On) {
+        forbid(Unsafe::AuthNotOrdered)?;
+    }
+    let is_seen = |seen: &SeenAuth| {
+        let is_orphan = seen.orphans.get(user) == Some(&Orphan::Confirmed);
+        is_fresh(seen.at, scene.now) && seen.enabled && is_orphan
+    };
+    let is_other = |effect: &Effect| match effect.as_etcd() {
+        Some(EtcdCall::DeleteUser { user: other } | EtcdCall::DeleteRole { user: other }) => other != user,
+        Some(_) | None => false,
+    };
+    let stays = scene.seen.auth_policy.keeps_orphans || scene.before.iter().any(is_other);
+    if stays || !scene.seen.etcd.auth.as_ref().is_some_and(is_seen) {
+        forbid(Unsafe::NotAnOrphan(user.user()))?;
+    }
+    Ok(())
 }
 
 /// Whether every Pod of a member has the operator's credential.

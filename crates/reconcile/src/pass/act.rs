@@ -452,6 +452,12 @@ impl Acting {
                 // It may arrive late, so what was seen before says nothing any more.
                 memory.auth = None;
             }
+            if matches!(call, EtcdCall::DeleteUser { .. } | EtcdCall::DeleteRole { .. })
+                && let Some((_, seen)) = &mut memory.auth
+            {
+                // What is left of them is looked at again, and what it says of all else holds.
+                seen.at = Instant(0);
+            }
             if matches!(called, Err(CallError::Refused(why, _)) if why.is_about_caller()) {
                 // A person has enabled it since it was seen to be off.
                 memory.auth = memory.auth.take().filter(|(_, seen)| seen.enabled);

@@ -1,14 +1,12 @@
 //! What is replicated besides keys and membership: alarms, whether auth is enabled. A change of it is an
 //! entry, so a member that is behind does not know it yet, and an alarm outlives the member that raised it.
 
-use std::collections::BTreeSet;
-
-use quorate_model::auth::{AuthChange, Root};
+use quorate_model::auth::{AuthChange, Clients, Marked, Root};
 use quorate_model::snapshot::Alarm;
 use quorate_model::{ClusterId, MemberId, Refusal};
 
 use super::calls::Reply;
-use super::{Etcd, Failed, Group, Process, State};
+use super::{Etcd, Failed, Group, Process, State, Stored};
 
 /// What a caller must be where auth is enabled. The operator's certificate names root, or a user that does not exist; and without
 /// certificates it has no name.
@@ -77,10 +75,32 @@ impl Etcd {
         self.commit_shared(cluster, |group| group.tip.other_roots.clear())
     }
 
-    /// Whether a member has auth enabled, how far the user root is by what it has, and who else has its role.
-    pub fn auth(&self, at: &str) -> Reply<(bool, Root, BTreeSet<String>)> {
+    /// Somebody makes a user: one with the name and the role of the user of an EtcdUser, or one of another name. Returns whether that was
+    /// committed.
+    pub fn plant_user(&mut self, cluster: ClusterId, user: Result<Marked, String>) -> bool {
+        self.commit_shared(cluster, |group| match user {
+            Ok(user) => drop(group.tip.users.insert(user)),
+            Err(user) => drop(group.tip.by_hand.insert(user)),
+        })
+    }
+
+    /// What a member has of auth.
+    pub fn auth(&self, at: &str) -> Reply<Stored> {
         let (_, dir, _) = self.voting(at)?;
-        Ok((dir.stored.auth, dir.stored.root, dir.stored.other_roots.clone()))
+        Ok(dir.stored.clone())
+    }
+
+    /// Deletes a user, or its role, at a member. The role is what is left of a user, so it goes with that. What is gone is no error to the
+    /// operator.
+    pub fn revoke(&mut self, at: &str, user: &Marked, is_role: bool) -> Reply<()> {
+        let cluster = self.consenting(at)?.id;
+        self.may(at, Role::Root)?;
+        let revoke = |group: &mut Group| {
+            if is_role {
+                group.tip.users.remove(user);
+            }
+        };
+        if self.commit_shared(cluster, revoke) { Ok(()) } else { Err(Failed::Unknown) }
     }
 
     /// A change of auth at a member. etcd judges it when it applies it.
@@ -101,6 +121,28 @@ impl Etcd {
                 (tip.auth, Root::NotGranted)
             }
             (AuthChange::GrantRoot, Root::NotGranted) => (tip.auth, Root::Ready),
+            (AuthChange::AddClientUser, _) if tip.clients != Clients::NoUser => {
+                return Err(Failed::Refused(Refusal::UserExists));
+            }
+            (AuthChange::GrantClient, _) if tip.clients == Clients::NoUser => {
+                return Err(Failed::Refused(Refusal::UserNotFound));
+            }
+            (
+                AuthChange::AddClientRole | AuthChange::GrantClientKeys | AuthChange::RemoveClientRole,
+                root,
+            ) => (tip.auth, root),
+            (AuthChange::RemoveClientUser, root) => {
+                tip.clients = Clients::NoUser;
+                (tip.auth, root)
+            }
+            (AuthChange::AddClientUser, root) => {
+                tip.clients = Clients::NoRole;
+                (tip.auth, root)
+            }
+            (AuthChange::GrantClient, root) => {
+                tip.clients = Clients::OfGrace;
+                (tip.auth, root)
+            }
             (AuthChange::Enable, Root::Ready) => (true, Root::Ready),
             (AuthChange::Disable, root) => (false, root),
             // It is so already.
@@ -116,6 +158,7 @@ impl Etcd {
             (group.tip.auth, group.tip.root) = (auth, root);
             group.tip.has_root_role = tip.has_root_role;
             group.tip.root_has_password = tip.root_has_password;
+            group.tip.clients = tip.clients;
         });
         if committed { Ok(()) } else { Err(Failed::Unknown) }
     }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use quorate_model::auth::Root;
+use quorate_model::auth::{Clients, Marked, Root};
 
 use super::start::bootstrap_member_id;
 use super::{Alarm, Conf, Dir, Etcd, Group, Launch, Peer, Stored};
@@ -20,6 +20,12 @@ pub struct Snap {
     pub alarms: BTreeSet<Alarm>,
     /// Whether auth was enabled in the cluster that it is of, and how far its user root was.
     pub auth: (bool, Root),
+    /// Its users with the names of users of EtcdUsers.
+    pub users: BTreeSet<Marked>,
+    /// Who its clients are.
+    pub clients: Clients,
+    /// Those that people made.
+    pub by_hand: BTreeSet<String>,
     /// Its revision, with what it is raised by.
     pub revision: i64,
 }
@@ -33,6 +39,9 @@ impl Etcd {
             alarms: snap.alarms.clone(),
             auth: snap.auth.0,
             root: snap.auth.1,
+            users: snap.users.clone(),
+            by_hand: snap.by_hand.clone(),
+            clients: snap.clients,
             has_root_role: matches!(snap.auth.1, Root::NotGranted | Root::Ready),
             cluster_version: Some(launch.version.line()),
             ..Stored::default()

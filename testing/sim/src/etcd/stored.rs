@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 
-use quorate_model::auth::Root;
+use quorate_model::auth::{Clients, Marked, Root};
 use quorate_model::version::Minor;
 
 use super::Alarm;
@@ -37,6 +37,12 @@ pub struct Stored {
     pub has_root_role: bool,
     /// The other users that have the role root after it.
     pub other_roots: BTreeSet<String>,
+    /// The users after it that have the names of users of EtcdUsers, each with its role.
+    pub users: BTreeSet<Marked>,
+    /// Who the clients of the cluster are after it.
+    pub clients: Clients,
+    /// The users after it that people made.
+    pub by_hand: BTreeSet<String>,
     /// The cluster version after it: no older binary runs on it.
     pub cluster_version: Option<Minor>,
     /// The minor version that it is being downgraded to, after it.
@@ -53,10 +59,10 @@ impl Stored {
     pub fn hash_beside(&self, tip: &Self, hasher: &mut impl Hasher) {
         let Self { len, without_effect, term, mib, alarms, auth, root, cluster_version, downgrade, .. } =
             self;
-        let Self { root_has_password, has_root_role, other_roots, .. } = self;
+        let Self { root_has_password, has_root_role, other_roots, users, by_hand, clients, .. } = self;
         let behind = tip.without_effect.saturating_sub(*without_effect).min(FAR);
         (len, behind, tip.term.saturating_sub(*term).min(FAR)).hash(hasher);
         (mib, alarms, auth, root, cluster_version, downgrade).hash(hasher);
-        (root_has_password, has_root_role, other_roots).hash(hasher);
+        (root_has_password, has_root_role, other_roots, users, by_hand, clients).hash(hasher);
     }
 }

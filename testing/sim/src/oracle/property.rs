@@ -81,6 +81,10 @@ pub enum Property {
     NothingOfRefusedSpecs,
     /// L8, L9: auth is enabled only where the operator and the agents go on to be served, and disabled only by order.
     AuthByOrder,
+    /// L10: only users without an EtcdUser are revoked, and at rest none is left.
+    OnlyOrphansAreRevoked,
+    /// L11: the certificate that applications share is refused only after the time that the spec gives.
+    ClientsHaveTime,
 }
 
 impl fmt::Display for Property {
@@ -120,6 +124,8 @@ impl fmt::Display for Property {
             Self::AlarmsHold => "N5: an alarm stays while its cause does",
             Self::AuthByOrder => "L8, L9: auth is enabled with credentials, and disabled by order",
             Self::NothingOfRefusedSpecs => "R26: nothing is derived from a spec that was refused",
+            Self::OnlyOrphansAreRevoked => "L10: users without an EtcdUser are revoked, and no others",
+            Self::ClientsHaveTime => "L11: clients have their time",
             Self::HistoryIsKept => "N1: the history of keys is compacted by its owner",
         })
     }

@@ -54,7 +54,9 @@ impl World {
             EtcdCall::AddLearner { .. }
             | EtcdCall::Compact { .. }
             | EtcdCall::Defragment { .. }
-            | EtcdCall::Auth { .. } => {
+            | EtcdCall::Auth { .. }
+            | EtcdCall::DeleteUser { .. }
+            | EtcdCall::DeleteRole { .. } => {
                 let how = format!("{call} is sent to a member of another cluster");
                 self.oracle.add_violation(Property::MembersAreIdAndUrl, how);
                 Ok(())

@@ -55,6 +55,7 @@ impl World {
             spent_rotation,
             trust,
             auth,
+            client_grace,
             spent_disable_auth,
             abandoned,
             hibernating,
@@ -114,6 +115,7 @@ impl World {
             format!("the authority of {ca} {from} is being replaced by {to}: {stage}")
         }));
         lines.extend(spent_rotation.iter().map(|order| format!("the order to rotate {order} is spent")));
+        lines.extend(client_grace.iter().map(|grace| format!("the time of clients: {grace:?}")));
         lines.extend(auth.iter().map(|stage| format!("auth: {}", stage.as_str())));
         lines.extend(
             spent_disable_auth.iter().map(|id| format!("the order to disable auth of {id} is spent")),

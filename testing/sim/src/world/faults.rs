@@ -138,6 +138,8 @@ pub enum Fault {
     ForgetPromotion(String),
     /// F22: somebody enables auth, without a user for the operator.
     EnableAuth,
+    /// F22: a user comes to be in etcd.
+    PlantUser(Planted),
     /// F17: the data directory is emptied under a running Pod, and etcd starts again. No other container does, so no guard runs.
     WipeUnder(String),
     /// F23: certificates expire: running members and the operator trust each other no more.
@@ -148,6 +150,18 @@ pub enum Fault {
     OtherPatch(String, Patch),
     /// The planner itself is wrong: it proposes this in its next plan. The operator does what the safety checks permit.
     Rogue(RogueEffect),
+}
+
+/// A user that comes to be in etcd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Planted {
+    /// One with the name and the role of an EtcdUser that does not exist, as a snapshot brings it.
+    Orphan,
+    /// That of an EtcdUser that exists.
+    OfEtcdUser,
+    /// One that a person makes.
+    ByHand,
 }
 
 /// A patch version other than that of an image's tag.

@@ -8,7 +8,6 @@ use std::sync::{Arc, LazyLock};
 
 use quorate_manifests::certificate::verify::{Presented, Verifier};
 use quorate_manifests::{Defaults, Kind, explain};
-use quorate_model::auth::SeenAuth;
 use quorate_model::mutants;
 use quorate_model::snapshot::{Answer, KeysHash, List, Listed, Pod, Proof, StatusReply};
 use quorate_model::{Effect, Instant, Leaf, MemberName, Plan};
@@ -336,19 +335,9 @@ impl World {
             }
             Task::Auth { at, .. } => {
                 let pod = pod(&at).ok_or_else(|| "it has no Pod".to_owned());
-                let seen = pod
+                let stored = pod
                     .and_then(|pod| self.etcd.auth(pod.uid.as_str()).map_err(|failed| format!("{failed:?}")));
-                let at = self.operators_time();
-                let clients_are_root = false;
-                Some(Reply::Auth(seen.map(|(enabled, root, others)| SeenAuth {
-                    at,
-                    enabled,
-                    root,
-                    clients_are_root,
-                    others,
-                    clients_have_role: false,
-                    orphans: std::collections::BTreeSet::new(),
-                })))
+                Some(Reply::Auth(stored.map(|stored| self.seen_of_auth(stored))))
             }
             Task::Hash { member, .. } => {
                 let hash = pod(&member).ok_or_else(|| "it has no Pod".to_owned());

@@ -93,6 +93,9 @@ impl World {
             writes: all,
             alarms: own.stored.alarms.clone(),
             auth: (own.stored.auth, own.stored.root),
+            users: own.stored.users.clone(),
+            by_hand: own.stored.by_hand.clone(),
+            clients: own.stored.clients,
             revision,
         })
     }

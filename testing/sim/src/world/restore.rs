@@ -12,7 +12,7 @@ use quorate_apistore::store::{DeleteOptions, Part};
 use quorate_apistore::{ObjectKey, ResourceKey};
 use quorate_manifests::Kind;
 use quorate_manifests::pod::ETCD;
-use quorate_model::auth::Root;
+use quorate_model::auth::{Clients, Marked, Root};
 use quorate_model::guard::VolumeIdentity;
 use quorate_model::{ClusterUid, MemberId, MemberName, Token};
 use serde::Deserialize;
@@ -32,13 +32,16 @@ const SHA256: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
 /// The revision of the snapshot.
 const REVISION: i64 = 4;
 
-/// What it has: three writes, and an alarm of a member of the cluster that it is of.
+/// What it has: three writes, an alarm of a member of the cluster that it is of, a user whose EtcdUser is gone, and one that a person made.
 static SNAP: LazyLock<Arc<Snap>> = LazyLock::new(|| {
     let alarm = Alarm { member: MemberId(0xdead), kind: AlarmKind::NoSpace };
     Arc::new(Snap {
         writes: vec![1 << 40, (1 << 40) + 1, (1 << 40) + 2],
         alarms: BTreeSet::from([alarm]),
         auth: (false, Root::Missing),
+        users: BTreeSet::from([Marked::new("of-before", "0000dead")]),
+        clients: Clients::NoUser,
+        by_hand: BTreeSet::from(["person".to_owned()]),
         revision: REVISION,
     })
 });

@@ -12,6 +12,7 @@ use quorate_planner::safety::{Scene, permits};
 use serde::{Deserialize, Serialize};
 
 use super::World;
+use super::auth::of_etcd_user;
 
 /// A proposal of the rogue planner.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -49,6 +50,8 @@ pub enum RogueEffect {
     Disarm(String),
     /// Compact the history.
     Compact,
+    /// Revoke the user of an EtcdUser.
+    RevokeUser,
 }
 
 impl World {
@@ -98,6 +101,7 @@ impl RogueEffect {
             Self::RemoveAnother(_) => "rogue: remove another",
             Self::Disarm(_) => "rogue: disarm",
             Self::Compact => "rogue: compact",
+            Self::RevokeUser => "rogue: revoke user",
         }
     }
 
@@ -216,6 +220,9 @@ impl RogueEffect {
                 let revision = observed.status_of(&via, now)?.revision;
                 Some(Effect::etcd(Step::N1, via, EtcdCall::Compact { revision }))
             }
+            Self::RevokeUser => {
+                Some(Effect::etcd(Step::L10, via()?, EtcdCall::DeleteRole { user: of_etcd_user() }))
+            }
         }
     }
 }
@@ -264,6 +271,7 @@ impl fmt::Display for RogueEffect {
             Self::RemoveAnother(member) => write!(f, "record {member} as leaving and remove another one"),
             Self::Disarm(member) => write!(f, "disarm the alarm of {member}"),
             Self::Compact => f.write_str("compact the history"),
+            Self::RevokeUser => f.write_str("revoke the user of an EtcdUser"),
         }
     }
 }

@@ -121,6 +121,10 @@ impl World {
             EtcdCall::Downgrade { action, to } => self.etcd.downgrade(at, *action, *to),
             EtcdCall::Compact { .. } => self.etcd.compact(at),
             EtcdCall::Defragment { .. } => self.etcd.defragment(at),
+            EtcdCall::DeleteUser { user } | EtcdCall::DeleteRole { user } => {
+                self.judge_revocation(user);
+                self.etcd.revoke(at, user, matches!(call, EtcdCall::DeleteRole { .. }))
+            }
             EtcdCall::Auth { change } => {
                 self.judge_auth(*change);
                 self.etcd.change_auth(at, *change)

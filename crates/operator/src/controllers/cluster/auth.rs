@@ -1,17 +1,21 @@
 //! etcd's auth: how far it is, and its changes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use quorate_etcd::{CallError, MemberClient};
+use quorate_etcd::{CallError, KeyAccess, MemberClient, Permission};
 use quorate_manifests::certificate::{CLIENT_USER, ROOT_USER};
-use quorate_model::auth::{AuthChange, Root, SeenAuth};
+use quorate_model::auth::{AuthChange, CLIENT_ROLE, Clients, Marked, Orphan, Root, SeenAuth};
 use quorate_model::{ClusterRef, Refusal};
 
 use super::Shared;
+use super::execute;
 use super::observe::{ConnectError, count};
 
 /// The role that may do everything. Its name is etcd's own.
 const ROOT_ROLE: &str = "root";
+
+/// Both ends of the range of all keys.
+const ALL_KEYS: &[u8] = &[0];
 
 /// The EtcdUsers whose users are not made yet, from the cache of their own controller.
 pub(super) fn users_to_come(shared: &Shared, at: &ClusterRef) -> BTreeSet<String> {
@@ -40,49 +44,61 @@ pub(super) async fn look(
         Err(CallError::Refused(why, _)) if why.is_about_caller() => true,
         Err(error) => return Err(error.to_string()),
     };
+    let mut seen = SeenAuth::new(at, enabled);
     if !enabled && !is_ours {
-        let others = BTreeSet::new();
-        let (root, orphans) = (Root::Missing, BTreeSet::new());
-        let (clients_are_root, clients_have_role) = (false, false);
-        return Ok(SeenAuth { at, enabled, root, clients_are_root, others, clients_have_role, orphans });
+        return Ok(seen);
     }
-    let root =
-        if enabled { Root::Ready } else { root(shared, &client).await.map_err(|error| error.to_string())? };
-    let of_clients = match count(&shared.metrics, "user_get", client.user_get(CLIENT_USER).await) {
-        Ok(roles) => roles,
-        Err(CallError::Refused(why, _)) if why.is_about_caller() => Vec::new(),
-        Err(error) => return Err(error.to_string()),
-    };
-    let others = if enabled {
-        BTreeSet::new()
-    } else {
-        others(shared, &client).await.map_err(|error| error.to_string())?
-    };
-    let orphans = if enabled && is_ours {
-        orphans(shared, &client, namespace).await.map_err(|error| error.to_string())?
-    } else {
-        BTreeSet::new()
-    };
-    let clients_are_root = of_clients.iter().any(|role| role == ROOT_ROLE);
-    let clients_have_role = !of_clients.is_empty();
-    Ok(SeenAuth { at, enabled, root, clients_are_root, others, clients_have_role, orphans })
+    if !enabled {
+        seen.root = root(shared, &client).await.map_err(|error| error.to_string())?;
+        seen.others = others(shared, &client).await.map_err(|error| error.to_string())?;
+    } else if is_ours {
+        seen.orphans = orphans(shared, &client, namespace).await.map_err(|error| error.to_string())?;
+    }
+    seen.clients = of_clients(shared, &client).await.map_err(|error| error.to_string())?;
+    Ok(seen)
 }
 
-/// The users of EtcdUsers that do not exist, by the cache of their own controller. It has each EtcdUser before that makes its user.
+/// What may be done by who has the certificate that applications share.
+async fn of_clients(shared: &Shared, client: &MemberClient) -> Result<Clients, CallError> {
+    let roles = match count(&shared.metrics, "user_get", client.user_get(CLIENT_USER).await) {
+        Ok(roles) => roles,
+        Err(CallError::Refused(why, _)) if why.is_about_caller() => return Ok(Clients::NoUser),
+        Err(error) => return Err(error),
+    };
+    if roles.iter().any(|role| role == ROOT_ROLE) {
+        return Ok(Clients::Root);
+    }
+    match &*roles {
+        [] => return Ok(Clients::NoRole),
+        [role] if role == CLIENT_ROLE => return Ok(Clients::OfGrace),
+        _ => {}
+    }
+    for role in &roles {
+        let permissions = match count(&shared.metrics, "role_get", client.role_get(role).await) {
+            Ok(permissions) => permissions,
+            Err(CallError::Refused(Refusal::RoleNotFound, _)) => Vec::new(),
+            // It is not root yet, or not any more: something else is told of that.
+            Err(CallError::Refused(why, _)) if why.is_about_caller() => return Ok(Clients::OfPerson),
+            Err(error) => return Err(error),
+        };
+        if permissions.iter().any(|own| own.key == ALL_KEYS && own.range_end == ALL_KEYS) {
+            return Ok(Clients::AllKeys);
+        }
+    }
+    Ok(Clients::OfPerson)
+}
+
+/// The users of EtcdUsers that do not exist. Each EtcdUser is there before its role is in etcd. So one that the API server does not have
+/// after that is gone; the cache may be behind.
 async fn orphans(
     shared: &Shared,
     client: &MemberClient,
     namespace: &str,
-) -> Result<BTreeSet<(String, String)>, CallError> {
-    let listed = async {
-        let users = count(&shared.metrics, "user_list", client.user_list().await)?;
-        let roles = count(&shared.metrics, "role_list", client.role_list().await)?;
-        Ok((users, roles))
-    };
-    let (users, roles) = match listed.await {
-        Ok(lists) => lists,
+) -> Result<BTreeMap<Marked, Orphan>, CallError> {
+    let roles = match count(&shared.metrics, "role_list", client.role_list().await) {
+        Ok(roles) => roles,
         // Root by the record, and not by what etcd has: something else is told of that.
-        Err(CallError::Refused(why, _)) if why.is_about_caller() => return Ok(BTreeSet::new()),
+        Err(CallError::Refused(why, _)) if why.is_about_caller() => return Ok(BTreeMap::new()),
         Err(error) => return Err(error),
     };
     let cached = shared.users.in_namespace(namespace);
@@ -91,7 +107,38 @@ async fn orphans(
         Ok(user) => user.metadata.uid.as_deref(),
         Err(invalid) => invalid.metadata.uid.as_deref(),
     });
-    Ok(quorate_orders::user::orphans((&users, &roles), uids))
+    let found = quorate_orders::user::orphans(&roles, uids);
+    if found.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let (found, is_confirmed) = match execute::uids_of_users(shared, namespace).await {
+        Ok(uids) => (quorate_orders::user::orphans(&roles, uids.iter().map(String::as_str)), true),
+        Err(error) => {
+            tracing::warn!(%error, namespace, "the EtcdUsers cannot be read, so no user of etcd is revoked");
+            (found, false)
+        }
+    };
+    let known = |stays: bool| match (stays, is_confirmed) {
+        (true, _) => Orphan::Retained,
+        (false, true) => Orphan::Confirmed,
+        (false, false) => Orphan::Unconfirmed,
+    };
+    Ok(found.into_iter().map(|(user, stays)| (user, known(stays))).collect())
+}
+
+/// L10: deletes a user, or its role. One that is gone is no error: a reply may have been lost.
+pub(super) async fn revoke(
+    client: &MemberClient,
+    user: &Marked,
+    is_role: bool,
+) -> (&'static str, Result<(), CallError>) {
+    let (method, deleted, gone) = if is_role {
+        ("role_delete", client.role_delete(&user.role()).await, Refusal::RoleNotFound)
+    } else {
+        ("user_delete", client.user_delete(&user.user()).await, Refusal::UserNotFound)
+    };
+    let is_gone = |error: &CallError| matches!(error, CallError::Refused(why, _) if *why == gone);
+    (method, deleted.or_else(|error| if is_gone(&error) { Ok(()) } else { Err(error) }))
 }
 
 /// Makes a change. What is so already is no error: a reply may have been lost.
@@ -108,6 +155,24 @@ pub(super) async fn change(
         AuthChange::AddRootRole => ("role_add", client.role_add(ROOT_ROLE).await, Some(Refusal::RoleExists)),
         AuthChange::GrantRoot => {
             ("user_grant_role", client.user_grant_role(ROOT_USER, ROOT_ROLE).await, None)
+        }
+        AuthChange::AddClientRole => {
+            ("role_add", client.role_add(CLIENT_ROLE).await, Some(Refusal::RoleExists))
+        }
+        AuthChange::GrantClientKeys => {
+            let (key, range_end) = (ALL_KEYS.to_vec(), ALL_KEYS.to_vec());
+            let all = Permission { key, range_end, access: KeyAccess::ReadWrite };
+            ("role_grant_permission", client.role_grant_permission(CLIENT_ROLE, &all).await, None)
+        }
+        AuthChange::RemoveClientUser => {
+            ("user_delete", client.user_delete(CLIENT_USER).await, Some(Refusal::UserNotFound))
+        }
+        AuthChange::AddClientUser => ("user_add", client.user_add(CLIENT_USER).await, None),
+        AuthChange::GrantClient => {
+            ("user_grant_role", client.user_grant_role(CLIENT_USER, CLIENT_ROLE).await, None)
+        }
+        AuthChange::RemoveClientRole => {
+            ("role_delete", client.role_delete(CLIENT_ROLE).await, Some(Refusal::RoleNotFound))
         }
         AuthChange::Enable => ("auth_enable", client.auth_enable().await, None),
         AuthChange::Disable => ("auth_disable", client.auth_disable().await, None),

@@ -1,10 +1,13 @@
 //! The writes of a pass: requests to the Kubernetes API and calls to etcd. Each is sent at most once, within a deadline, and
 //! only while this operator leads. `quorate_reconcile` decides what follows from a reply.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
 use kube::api::{GetParams, ListParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use quorate_api::EtcdUser;
 use quorate_etcd::{CallError as EtcdError, MemberClient};
 use quorate_manifests::{Act, Kind, Write, cert_manager};
 use quorate_model::effect::EtcdCall;
@@ -103,6 +106,20 @@ pub(super) async fn certificate_requests(shared: &Shared, namespace: &str) -> Re
     }
 }
 
+/// The uids of the EtcdUsers of a namespace, as the API server has them now: no old list is taken, and one that it does not have whole is none.
+pub(super) async fn uids_of_users(shared: &Shared, namespace: &str) -> Result<BTreeSet<String>, WriteError> {
+    let users = Api::<EtcdUser>::namespaced(shared.runtime.client.clone(), namespace);
+    let listed = timeout(WRITE_DEADLINE, async {
+        let _permit = shared.runtime.readers.acquire().await;
+        users.list_metadata(&ListParams::default()).await
+    });
+    let listed = listed.await.map_err(|_| unanswered())?.map_err(|error| failed(&error))?;
+    if listed.metadata.continue_.as_deref().is_some_and(|more| !more.is_empty()) {
+        return Err(WriteError::Unknown("the list of EtcdUsers is not whole".to_owned()));
+    }
+    Ok(listed.items.into_iter().filter_map(|user| user.metadata.uid).collect())
+}
+
 /// Makes one call at one member.
 pub(super) async fn call(
     shared: &Shared,
@@ -131,6 +148,8 @@ pub(super) async fn call(
         EtcdCall::Compact { revision } => ("compact", client.compact(revision).await),
         EtcdCall::Defragment { .. } => ("defragment", client.defragment().await),
         EtcdCall::Auth { change } => auth::change(&client, change).await,
+        EtcdCall::DeleteUser { user } => auth::revoke(&client, &user, false).await,
+        EtcdCall::DeleteRole { user } => auth::revoke(&client, &user, true).await,
     };
     count(&shared.metrics, method, called).map_err(|error| match error {
         EtcdError::Refused(refusal, message) => CallError::Refused(refusal, message),

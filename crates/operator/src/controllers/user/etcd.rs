@@ -11,7 +11,7 @@ use quorate_manifests::record::from_status;
 use quorate_manifests::user::user_name;
 use quorate_model::{ClusterRef, ClusterUid, MemberName, Step, Uid};
 use quorate_orders::user::permissions::{Permissions, Range};
-use quorate_orders::user::{Act, AuthState, Etcd, earlier, role_name};
+use quorate_orders::user::{Act, AuthState, Etcd, earlier, retained_role_name, role_name};
 
 use crate::controllers::members::{KeptConnections, MemberClients, operator_tls};
 
@@ -95,8 +95,9 @@ async fn state(client: &MemberClient, user: &EtcdUser) -> Result<Option<AuthStat
         named.insert(role.clone(), role_of(client, role).await?);
     }
     let own_role = role_of(client, &role_name(user)).await?;
+    let retained = role_of(client, &retained_role_name(user)).await?.is_some();
     let cluster_id = status.cluster_id.to_string();
-    Ok(Some(AuthState { cluster_id, enabled, roles, earlier, own_role, named }))
+    Ok(Some(AuthState { cluster_id, enabled, roles, earlier, own_role, retained, named }))
 }
 
 async fn role_of(client: &MemberClient, role: &str) -> Result<Option<Permissions>, CallError> {
@@ -123,20 +124,21 @@ fn union(all: impl Iterator<Item = (Range, UserAccess)>) -> Permissions {
 /// The step of an act, if it is one in etcd.
 pub(super) fn step(act: &Act) -> Option<Step> {
     match act {
-        Act::AddRole => Some(Step::F3),
+        Act::AddRetained | Act::AddRole => Some(Step::F3),
         Act::Grant(..) | Act::Revoke(_) => Some(Step::F4),
         Act::AddUser => Some(Step::F5),
         Act::GrantRole(_) | Act::RevokeRole(_) => Some(Step::F6),
         Act::DeleteUser => Some(Step::F8),
-        Act::DeleteRole => Some(Step::F9),
+        Act::DeleteRole | Act::DeleteRetained => Some(Step::F9),
         Act::AddFinalizer | Act::RemoveFinalizer | Act::WriteSecret | Act::RemoveSecret => None,
     }
 }
 
 /// Carries out an act that [`step`] has a step of.
 pub(super) async fn carry_out(client: &MemberClient, user: &EtcdUser, act: &Act) -> Result<(), CallError> {
-    let (name, role) = (user_name(user), role_name(user));
+    let (name, role, retained) = (user_name(user), role_name(user), retained_role_name(user));
     match act {
+        Act::AddRetained => client.role_add(&retained).await,
         Act::AddRole => client.role_add(&role).await,
         Act::Grant(range, access) => client.role_grant_permission(&role, &to_etcd(range, *access)).await,
         Act::Revoke(range) => client.role_revoke_permission(&role, &range.key, &range.end).await,
@@ -145,6 +147,7 @@ pub(super) async fn carry_out(client: &MemberClient, user: &EtcdUser, act: &Act)
         Act::RevokeRole(role) => client.user_revoke_role(&name, role).await,
         Act::DeleteUser => client.user_delete(&name).await,
         Act::DeleteRole => client.role_delete(&role).await,
+        Act::DeleteRetained => client.role_delete(&retained).await,
         Act::AddFinalizer | Act::RemoveFinalizer | Act::WriteSecret | Act::RemoveSecret => Ok(()),
     }
 }

@@ -275,14 +275,16 @@ impl UserWorker {
                     self.secrets().delete(Step::F7, own.secret).await?;
                 }
             }
-            Act::AddRole
+            Act::AddRetained
+            | Act::AddRole
             | Act::Grant(..)
             | Act::Revoke(_)
             | Act::AddUser
             | Act::GrantRole(_)
             | Act::RevokeRole(_)
             | Act::DeleteUser
-            | Act::DeleteRole => {}
+            | Act::DeleteRole
+            | Act::DeleteRetained => {}
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Fault, Patch};
+use super::{Fault, Patch, Planted};
 use crate::world::wire::RequestOutcome;
 
 /// A row of the table.
@@ -103,6 +103,7 @@ impl Fault {
             Self::Damage(_) => wide("F22", "damaged data", Cluster, Nothing),
             Self::ForgetPromotion(_) => wide("F22", "forgotten promotion", Cluster, Nothing),
             Self::EnableAuth => wide("F22", "auth enabled", Cluster, Nothing),
+            Self::PlantUser(_) => wide("F22", "user planted", Cluster, Nothing),
             Self::WipeUnder(_) => wide("F17", "data wiped under etcd", Cluster, Data),
             Self::Expired => row("F23", "certificates expire", Cluster, Nothing),
             Self::OtherPatch(..) => row("F24", "other patch", Cluster, Nothing),
@@ -223,6 +224,9 @@ impl fmt::Display for Fault {
             Self::Damage(member) => write!(f, "the data of {member} differ from the log"),
             Self::ForgetPromotion(member) => write!(f, "{member} is still a learner to raft"),
             Self::EnableAuth => f.write_str("somebody enables auth"),
+            Self::PlantUser(Planted::Orphan) => f.write_str("a user whose EtcdUser is gone is in etcd"),
+            Self::PlantUser(Planted::OfEtcdUser) => f.write_str("an EtcdUser is made, and its user"),
+            Self::PlantUser(Planted::ByHand) => f.write_str("somebody makes a user in etcd"),
             Self::WipeUnder(member) => {
                 write!(f, "the data directory of {member} is emptied, and only etcd starts again")
             }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_apistore::fields::{deleting, name, uid};
 use quorate_manifests::Kind;
+use quorate_model::auth::Marked;
 use quorate_model::{ClusterId, Instant, MemberId};
 
 use crate::etcd::{Disk, Group};
@@ -51,6 +52,10 @@ pub struct LastingFaults {
     pub claims_deleted: BTreeSet<String>,
     /// Members that somebody removed with etcdctl, and when.
     pub removed_by_hand: BTreeMap<MemberId, Instant>,
+    /// When etcd's auth was enabled first.
+    pub auth_since: Option<Instant>,
+    /// The EtcdUsers that there are.
+    pub etcd_users: BTreeSet<Marked>,
     /// Clusters whose data a fault put on a volume.
     pub foreign: BTreeSet<ClusterId>,
     /// The status was lost.
@@ -117,6 +122,8 @@ impl LastingFaults {
             data_destroyed,
             claims_deleted,
             removed_by_hand,
+            auth_since: _,
+            etcd_users,
             foreign,
             status_lost,
             unidentified,
@@ -158,6 +165,7 @@ impl LastingFaults {
         words.extend(data_destroyed.iter().map(|member| format!("the data of {member} were destroyed")));
         words.extend(claims_deleted.iter().map(|member| format!("somebody deleted the claim of {member}")));
         words.extend(removed_by_hand.keys().map(|id| format!("somebody removed member {id}")));
+        words.extend(etcd_users.iter().map(|user| format!("EtcdUser {} exists", user.name())));
         words.extend(foreign.iter().map(|cluster| format!("cluster {cluster} is not this EtcdCluster's")));
         words.extend(status_lost.then(|| "the status was lost".to_owned()));
         words.extend(unidentified.then(|| "nothing else records what status did".to_owned()));

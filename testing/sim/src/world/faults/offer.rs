@@ -3,8 +3,9 @@
 use quorate_apistore::fields::{name, uid};
 use quorate_manifests::Kind;
 use quorate_model::Effect;
+use quorate_model::auth::AuthStage;
 
-use super::{Fault, Patch};
+use super::{Fault, Patch, Planted};
 use crate::world::World;
 use crate::world::clocks::Clock;
 use crate::world::objects::member_pods;
@@ -21,6 +22,10 @@ impl World {
         faults.extend(self.names_of_other_operator().map(Fault::OtherOperator));
         if self.wide {
             faults.extend([Fault::Restored(true), Fault::Restored(false)]);
+            if self.record().auth == Some(AuthStage::On) {
+                let all = [Planted::Orphan, Planted::OfEtcdUser, Planted::ByHand];
+                faults.extend(all.map(Fault::PlantUser));
+            }
             let members =
                 self.record().members.keys().map(|member| member.as_str().to_owned()).collect::<Vec<_>>();
             faults.extend(members.into_iter().map(Fault::RemovedByHand));

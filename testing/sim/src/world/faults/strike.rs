@@ -148,6 +148,7 @@ impl World {
                 let Some(cluster) = self.record().cluster_id else { return false };
                 self.etcd.set_auth(cluster, true)
             }
+            Fault::PlantUser(planted) => self.plant_user(*planted),
             Fault::WipeUnder(member) => self.wipe_under(member),
             Fault::Touch(kind, named) => self.touch(kind, named),
             Fault::Remove(kind, named) => {
