@@ -8,7 +8,7 @@ use quorate_model::snapshot::{Authority, AuthorityLoss, AuthoritySecret, Certifi
 use quorate_model::{Ca, Effect, Fingerprint, KubeEffect, Leaf, Step, Waiting};
 
 use crate::draft::{Draft, Progress};
-use crate::rotate;
+use crate::{rotate, safety};
 
 /// Done when every leaf exists, so that Pods can mount them.
 pub(crate) fn provide(draft: &mut Draft<'_>) -> Progress {
@@ -229,6 +229,7 @@ fn sign(draft: &mut Draft<'_>, seen: &Certificates) {
             None => {
                 draft.propose(Effect::kube(Step::I2, KubeEffect::IssueLeaf { leaf, by }));
             }
+            Some(_) if leaf == Leaf::Server && safety::was_reached(draft.seen, &draft.record).is_err() => {}
             Some(secret) if seen.is_due(leaf, authority, draft.now) => {
                 propose_renewal(draft, leaf, secret, authority);
             }

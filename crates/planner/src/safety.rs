@@ -38,6 +38,7 @@ use quorate_model::{
     Snapshot, Uid,
 };
 
+pub(crate) use certificates::was_reached;
 pub(crate) use claims::keeps_data;
 pub(crate) use differ::may_give_data_up;
 pub use incarnation::may_begin_incarnation;

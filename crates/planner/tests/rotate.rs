@@ -266,6 +266,44 @@ fn a_secret_that_loses_what_clients_are_to_follow_begins_their_time_anew() {
 }
 
 #[test]
+fn members_present_what_the_new_authority_signed_only_once_one_was_reached_with_it() {
+    let mut world = ordered(3, Ca::Clients);
+    until(&mut world, Some(RotationStage::Sign));
+    let signer = |world: &World, leaf: Leaf| {
+        let leaf = &world.seen.certificates.as_ref().unwrap().leaves[&leaf];
+        leaf.content.as_ref().unwrap().signed_by.clone().unwrap()
+    };
+    let to = world.seen.record.rotation.as_ref().unwrap().to.clone();
+    while signer(&world, Leaf::Client) != to {
+        step(&mut world, &mut String::new());
+        assert_ne!(signer(&world, Leaf::Server), to, "the operator's own certificate comes first");
+    }
+    // What the operator presents is refused by every member.
+    world.observe();
+    let answers = std::mem::take(&mut world.seen.etcd.answers);
+    let secret = world.seen.certificates.as_ref().unwrap().leaves[&Leaf::Server].clone();
+    let renew = KubeEffect::RenewLeaf {
+        leaf: Leaf::Server,
+        by: to.clone(),
+        secret: secret.uid.clone(),
+        resource_version: secret.resource_version.clone(),
+    };
+    let judged = |world: &World| {
+        let (seen, record) = (&world.seen, &world.seen.record);
+        let scene = quorate_planner::safety::Scene { seen, record, now: world.now, before: &[] };
+        quorate_planner::safety::permits(&scene, &Effect::kube(Step::I3, renew.clone()))
+    };
+    assert_eq!(judged(&world), Err(Unsafe::NotReached));
+    without("NotReached", || assert_eq!(judged(&world), Ok(())));
+    let plan = world.plan_as_observed();
+    assert!(plan.effects.iter().all(|effect| effect.step() != Step::I3), "{:?}", plan.effects);
+    assert_eq!(may_drop_earlier(&world.seen, &world.seen.record), Err(Unsafe::NotReached));
+    world.seen.etcd.answers = answers;
+    assert_eq!(judged(&world), Ok(()));
+    until(&mut world, None);
+}
+
+#[test]
 fn a_member_that_read_other_authorities_than_its_secret_should_have_is_restarted() {
     // Somebody cut the bundle in the moment in which this one started.
     let mut world = ordered(3, Ca::Peers);

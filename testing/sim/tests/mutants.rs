@@ -38,7 +38,8 @@ const OF_HEALTH: [&str; 2] = ["R15 canary", "R15 learner"];
 const OF_CERTIFICATES: [&str; 3] = ["AnotherAuthority", "AuthorityKept", "ClockDiffers"];
 
 /// Only a rotation of an authority has them: `testing/sim/tests/rotate.rs` and `crates/planner/tests/rotate.rs` show that they are needed.
-const OF_ROTATION: [&str; 8] = [
+const OF_ROTATION: [&str; 9] = [
+    "NotReached",
     "NotTold",
     "R19 told",
     "NotTrusted",

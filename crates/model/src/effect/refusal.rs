@@ -83,6 +83,8 @@ pub enum Unsafe {
     OtherSource,
     /// C1: a DataStore of Kamaji may exist, whose tenants get certificates by the key of the authority of clients, and the next one is without its key.
     TenantsNeedKey,
+    /// C4: no member was reached yet with what the new authority signed for the operator.
+    NotReached,
     /// R19, C4, C6: this Secret, which clients read, lacks what they are to follow in this stage of the rotation.
     NotTold(String),
     /// R26: the accepted spec does not ask cert-manager for this, or nothing is changed now.
@@ -185,6 +187,7 @@ impl Unsafe {
         PodsExist,
         OtherSource,
         TenantsNeedKey,
+        NotReached,
         NotTold,
         NotAsked,
         NotIssuedForThis,
@@ -319,6 +322,10 @@ impl fmt::Display for Unsafe {
             Self::TenantsNeedKey => f.write_str(
                 "Kamaji signs certificates of its tenants with the key of the authority of clients, and the one that spec.tls names is without its key. Set \
                  spec.tls.provider to auto; or take the annotation operator.etcd.io/kamaji-datastore off first, and it is replaced once the DataStore is gone",
+            ),
+            Self::NotReached => f.write_str(
+                "no member has answered the operator since its certificate is of the new authority. The certificate of members follows once one does, so that no \
+                 more than that is lost where they refuse it",
             ),
             Self::NotTold(secret) => write!(
                 f,

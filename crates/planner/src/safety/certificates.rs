@@ -3,9 +3,10 @@
 //! as volumes are (R10).
 
 use quorate_model::effect::{AuthorityPlace, Unsafe};
+use quorate_model::rotation::RotationStage;
 use quorate_model::snapshot::{AuthorityLoss, AuthoritySecret, Certificates, Signing};
 use quorate_model::target::Retention;
-use quorate_model::{Ca, Fingerprint, Leaf, Uid};
+use quorate_model::{Ca, Fingerprint, Leaf, Record, Snapshot, Uid};
 
 use super::{Judged, Scene, forbid};
 
@@ -80,7 +81,27 @@ pub(super) fn may_renew(
 ) -> Judged {
     let seen = signs(scene, leaf, by)?.leaves.get(&leaf);
     let is_that = seen.is_some_and(|seen| seen.uid == *secret && seen.resource_version == version);
-    if is_that { Ok(()) } else { forbid(Unsafe::AnotherAuthority) }
+    if !is_that {
+        forbid(Unsafe::AnotherAuthority)?;
+    }
+    if leaf == Leaf::Server { was_reached(scene.seen, scene.record) } else { Ok(()) }
+}
+
+/// C4: whether the leaf of servers may be of the new authority of clients: a member has answered the operator with what that signed. Members present the
+/// new leaf all at once, and what nobody here can verify, or what members refuse, would put all of them out of reach.
+pub(crate) fn was_reached(seen: &Snapshot, record: &Record) -> Judged {
+    let rotation = record.rotation.as_ref().filter(|rotation| rotation.ca == Ca::Clients);
+    let Some(rotation) = rotation.filter(|rotation| rotation.stage == RotationStage::Sign) else {
+        return Ok(());
+    };
+    let signer = |leaf: Leaf| {
+        let leaf = seen.certificates.as_ref()?.leaves.get(&leaf)?.content.as_ref().ok()?;
+        leaf.signed_by.as_ref()
+    };
+    let presents_new = signer(Leaf::of_operator(record.has_credential())) == Some(&rotation.to);
+    let answers = seen.etcd.answers.values().any(|answer| answer.reply.is_ok());
+    let is_needed = signer(Leaf::Server) == Some(&rotation.from) && !seen.pods.is_empty();
+    if is_needed && !(presents_new && answers) { forbid(Unsafe::NotReached) } else { Ok(()) }
 }
 
 /// The Secrets, if this authority is the recorded one for this leaf, and the observed one.

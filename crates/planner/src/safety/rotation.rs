@@ -66,6 +66,7 @@ pub fn may_sign_with_new(seen: &Snapshot, record: &Record, now: Instant) -> Judg
 pub fn may_drop_earlier(seen: &Snapshot, record: &Record) -> Judged {
     super::clocks_agree(seen)?;
     let (rotation, certificates) = in_stage(seen, record, RotationStage::Sign)?;
+    certificates::was_reached(seen, record)?;
     let is_signed = |leaf: &LeafCertificate| leaf.signed_by.as_ref() == Some(&rotation.to);
     if !all_leaves(certificates, record, rotation, is_signed) {
         forbid(Unsafe::BundleNotWritten)?;
