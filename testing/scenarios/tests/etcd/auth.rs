@@ -1,6 +1,6 @@
 //! docs/protocols/auth.md at real etcd: auth is switched on and off under writes of a user, and what needs root goes on between.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use quorate_scenarios::{NamespaceClient, Playground, Writer, spec, until};
 use serde_json::json;
 
@@ -16,9 +16,15 @@ async fn auth_is_switched_on_and_off_under_writes_of_a_user_and_none_fails() -> 
     world.patch("demo", json!({ "spec": { "auth": { "enabled": true } } })).await?;
     world.wait_for_condition("demo", "AuthReady", "True").await?;
     app.settled_again("demo", 3).await?;
-    // The certificate of the cluster's clients is that of no user.
+    // Clients with the certificate of the cluster have their time, and then it is that of no user.
     let nobody = world.members("demo").await?;
-    ensure!(nobody[0].1.put("writes/of-nobody", "x").await.is_err(), "who is no user writes");
+    nobody[0].1.put("writes/of-nobody", "x").await.context("clients have their time")?;
+    world.patch("demo", json!({ "spec": { "auth": { "clientGrace": "0s" } } })).await?;
+    until("who is no user is refused", async || {
+        let written = nobody[0].1.put("writes/of-nobody", "x").await;
+        Ok(if written.is_err() { Ok(()) } else { Err("who is no user writes".to_owned()) })
+    })
+    .await?;
 
     // A rollout moves leadership: each agent does, and the operator. A member more is added and removed.
     let labels = json!({ "podTemplate": { "metadata": { "labels": { "rolled": "yes" } } } });

@@ -22,7 +22,7 @@ async fn with_auth(world: &Playground, store: &Value) -> Result<NamespaceClient>
     member.put("of-before", "auth").await?;
     world.back_up("before", "demo", store).await?;
     world.is_backed_up("before").await?;
-    world.patch("demo", json!({ "spec": { "auth": { "enabled": true } } })).await?;
+    world.patch("demo", json!({ "spec": { "auth": { "enabled": true, "clientGrace": "0s" } } })).await?;
     world.wait_for_condition("demo", "AuthReady", "True").await?;
     app.settled("demo", 3).await?;
     Ok(app)

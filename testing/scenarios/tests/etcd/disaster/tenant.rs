@@ -14,10 +14,11 @@ use quorate_scenarios::{NamespaceClient, Page, Playground, is_ready, kube_client
 use serde_json::{Value, json};
 
 /// The commands of the page; a test here does the same through the API.
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "kubectl create namespace tenant",
     "kubectl apply -n tenant -f secrets.json",
     "kubectl apply -n tenant -f demo.yaml",
+    "kubectl annotate -n tenant --overwrite secret demo-ca operator.etcd.io/cluster-uid=$(kubectl get -n tenant etcd demo -o jsonpath='{.metadata.uid}')",
     "kubectl get -n tenant etcd demo -o jsonpath='{.status.latestBackup.found}'",
     "kubectl wait -n tenant etcd/demo --for=condition=Available --timeout=15m",
     "kubectl apply -n tenant -f schedules.yaml",
@@ -109,6 +110,14 @@ impl Tenant {
             }));
         }
         Ok(saved)
+    }
+
+    /// A person annotates the Secret of an authority with the EtcdCluster for which it is to sign.
+    pub async fn says_that_authority_is_of(&self, secret: &str, cluster: &str) -> Result<()> {
+        let uid = self.clusters().get(cluster).await?.metadata.uid.context("a uid")?;
+        let annotated = json!({ "metadata": { "annotations": { "operator.etcd.io/cluster-uid": uid } } });
+        self.secrets().patch(secret, &PatchParams::default(), &Patch::Merge(annotated)).await?;
+        Ok(())
     }
 
     /// What a client of the cluster has, as a copy of its own.
