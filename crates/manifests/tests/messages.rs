@@ -1,5 +1,7 @@
 //! Every message that a user can see in conditions, events and refused specs, in one file to review the wording:
 //! `snapshots/main__messages__messages.snap`. A new reason, or a new thing to wait on, does not pass before it is in there.
+//!
+//! Long because every variant has its sample here, in a chain that does not compile without it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

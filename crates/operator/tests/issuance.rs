@@ -283,6 +283,7 @@ async fn a_running_cluster_whose_edit_names_a_cluster_issuer_that_is_not_allowed
 }
 
 /// A Secret that cert-manager would write over is named, and nothing is asked.
+#[expect(clippy::disallowed_methods, reason = "the test is the person who deletes the Secret")]
 #[tokio::test(start_paused = true)]
 async fn a_secret_of_somebody_under_the_name_that_cert_manager_would_write_is_named_and_left_alone()
 -> Result<()> {

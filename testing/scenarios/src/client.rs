@@ -75,6 +75,19 @@ impl NamespaceClient {
         Ok(Box::pin(self.clusters().create(&PostParams::default(), &cluster)).await?)
     }
 
+    /// A person says that the authorities which are left without volumes are to sign for this EtcdCluster, by the annotation that status names.
+    pub async fn adopt_authorities(&self, name: &str) -> Result<()> {
+        let uid = self.clusters().get(name).await?.metadata.uid.context("it has a uid")?;
+        let annotated = json!({ "metadata": { "annotations": { "operator.etcd.io/cluster-uid": uid } } });
+        let secrets: Api<Secret> = Api::default_namespaced(self.client.clone());
+        for secret in [format!("{name}-ca"), format!("{name}-peer-ca")] {
+            if secrets.get_opt(&secret).await?.is_some() {
+                secrets.patch(&secret, &PatchParams::default(), &Patch::Merge(&annotated)).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Creates an EtcdUser from its spec.
     pub async fn create_user(&self, name: &str, spec: Value) -> Result<()> {
         let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("operator.etcd.io", "v1alpha1", "EtcdUser"));

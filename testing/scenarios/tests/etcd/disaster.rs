@@ -59,7 +59,7 @@ async fn a_deleted_namespace_comes_back_from_manifests_saved_secrets_and_one_sna
     let latest = json!({"destination": destination, "cluster": "demo"});
     tenant.create("demo", restored(3, &json!({"latest": latest}))).await?;
     // A person says that the authority is to sign: whoever may create Secrets could have put another one there.
-    tenant.says_that_authority_is_of("demo-ca", "demo").await?;
+    tenant.adopt_authorities("demo").await?;
     tenant.create_schedule("nightly", &schedule).await?;
     tenant.settled("demo", 3).await?;
     let found = tenant.status("demo").await?["latestBackup"]["found"].clone();

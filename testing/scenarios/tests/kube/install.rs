@@ -56,7 +56,7 @@ async fn every_command_of_the_install_page_works() -> Result<()> {
     reader.remove_everything().await?;
     ensure_nothing_is_left(&reader.shell).await?;
 
-    reader.install_in_some_namespaces().await?;
+    Box::pin(reader.install_in_some_namespaces()).await?;
     reader.delete_the_namespace_of_an_operator_with_its_cluster().await?;
     reader.switch_from_the_chart_to_plain_manifests().await?;
     reader.remove_only_the_operator().await?;

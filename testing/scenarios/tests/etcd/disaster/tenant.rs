@@ -112,14 +112,6 @@ impl Tenant {
         Ok(saved)
     }
 
-    /// A person annotates the Secret of an authority with the EtcdCluster for which it is to sign.
-    pub async fn says_that_authority_is_of(&self, secret: &str, cluster: &str) -> Result<()> {
-        let uid = self.clusters().get(cluster).await?.metadata.uid.context("a uid")?;
-        let annotated = json!({ "metadata": { "annotations": { "operator.etcd.io/cluster-uid": uid } } });
-        self.secrets().patch(secret, &PatchParams::default(), &Patch::Merge(annotated)).await?;
-        Ok(())
-    }
-
     /// What a client of the cluster has, as a copy of its own.
     pub async fn client_certificate(&self, cluster: &str) -> Result<Tls> {
         let data = self.secrets().get(&format!("{cluster}-client-tls")).await?.data.unwrap_or_default();
