@@ -309,7 +309,7 @@ fn s04_a_leaf_that_cannot_be_used_is_reported_and_issued_anew_in_its_secret() {
     let lacks_names = |world: &World| {
         let (cert, key) = (pem(world, "demo-ca", "tls.crt"), pem(world, "demo-ca", "tls.key"));
         let content = LeafContent {
-            common_name: common_name(Leaf::Server, &TlsSpec::default()).to_owned(),
+            common_name: common_name(Leaf::Server, &TlsSpec::default(), false).to_owned(),
             organizations: Vec::new(),
             names: names(Leaf::Server, &ClusterRef::new("default", "demo"), &TlsSpec::default()).split_off(3),
             server: true,
@@ -365,7 +365,10 @@ fn t05_a_name_that_the_spec_adds_is_in_the_server_certificate_at_once() {
     let at = ClusterRef::new("default", "demo");
     let all = names(Leaf::Server, &at, &tls);
     assert_eq!(all[all.len() - 3..], ["etcd.example.com", "192.0.2.1", "2001:db8::1"]);
-    assert_eq!((common_name(Leaf::Server, &tls), common_name(Leaf::Peer, &tls)), ("etcd", "quorate-peer"));
+    assert_eq!(
+        (common_name(Leaf::Server, &tls, false), common_name(Leaf::Peer, &tls, false)),
+        ("etcd", "quorate-peer")
+    );
     assert_eq!(organizations(Leaf::Server, &tls), ["example"]);
     assert!(organizations(Leaf::Client, &tls).is_empty(), "etcd takes the subject of a client for a user");
     assert!(!world.pass(), "nothing is renewed again");

@@ -778,6 +778,7 @@ fn invalid_specs() -> Vec<String> {
         json!({ "storageSpec": { "volumeSizeRequest": "ten" } }),
         json!({ "storageSpec": { "volumeSizeRequest": "2Gi", "volumeSizeLimit": "1Gi" } }),
         json!({ "tls": { "providerCfg": { "autoCfg": { "commonName": "quorate-peer" } } } }),
+        json!({ "tls": { "providerCfg": { "autoCfg": { "commonName": "billing-1f2e3d4c" } } } }),
     ];
     let refused = changes.iter().map(|change| {
         let mut spec = json!({ "size": 3, "version": "3.6.16" });

@@ -528,7 +528,9 @@ impl LeafSecret {
             return Some(format!("it is not valid for {}", leaf.lacks.join(", ")));
         }
         if let Some(name) = &leaf.misnamed {
-            return Some(format!("its common name {name:?} is not its own: members know peers by it"));
+            return Some(format!(
+                "its common name {name:?} is not its own: members know peers by it, and etcd's auth users"
+            ));
         }
         // A clock that was ahead signed it. It would be refused until then, and is due long after.
         if leaf.validity.is_in_future(now) {
