@@ -223,6 +223,12 @@ reasons! {
     AuthorityRefused: EtcdCluster;
     /// A certificate authority is being replaced by another one.
     RotatingAuthority: EtcdCluster;
+    /// The certificate authority of clients is being replaced, and a client that does not follow is cut off at the time in the message.
+    ClientsMustFollow: EtcdCluster;
+    /// The same in the last day of that time.
+    ClientsCutOffSoon: EtcdCluster;
+    /// A certificate authority is being replaced, and something has held that up for more than a day.
+    RotationHeldUp: EtcdCluster;
     /// A certificate authority is not replaced, though that is ordered or the spec names another one.
     RotationRefused: EtcdCluster;
     /// etcd's auth is on.

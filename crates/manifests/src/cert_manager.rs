@@ -328,6 +328,8 @@ fn desired(cluster: &EtcdCluster, at: &ClusterRef, leaf: Leaf) -> Value {
     let organizations = some(certificate::organizations(leaf, tls));
     let subject =
         if organizations.is_null() { Value::Null } else { json!({ "organizations": organizations }) };
+    let common_name = certificate::common_name(leaf, tls, certificate::is_with_auth(cluster));
+    let common_name = if common_name.is_empty() { Value::Null } else { json!(common_name) };
     let seconds = given.validity_duration.as_deref().and_then(duration::seconds);
     let hours = seconds.map_or(LIFE_HOURS, |seconds| (seconds / 3600).max(1));
     let (algorithm, size) = match given.key_algorithm.as_deref() {
@@ -347,7 +349,7 @@ fn desired(cluster: &EtcdCluster, at: &ClusterRef, leaf: Leaf) -> Value {
         "spec": {
             "secretName": secret_name(leaf, at),
             "secretTemplate": { "labels": in_secret },
-            "commonName": certificate::common_name(leaf, tls),
+            "commonName": common_name,
             "subject": subject,
             "dnsNames": some(names),
             "ipAddresses": some(addresses),

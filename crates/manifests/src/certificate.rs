@@ -17,7 +17,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use quorate_api::EtcdCluster;
 use quorate_api::cluster::TlsSpec;
+use quorate_model::auth::is_mark;
 use quorate_model::{Ca, ClusterRef, ClusterUid, Leaf};
 
 use crate::{labels, service};
@@ -117,17 +119,37 @@ pub const CLIENT_USER: &str = "quorate-client";
 /// operator's certificate.
 pub const ROOT_USER: &str = "root";
 
-/// Common names that nobody may choose: whoever has such a certificate is a member to members, or may do everything where auth is on.
-pub(crate) const RESERVED: [&str; 2] = [PEER_NAME, ROOT_USER];
+/// Why nobody may choose this common name for the server, if nobody may: whoever has its key would be somebody else to members, or to etcd's auth. That of an
+/// EtcdUser is known by its end, without the EtcdUser.
+pub(crate) fn why_refused(name: &str) -> Option<String> {
+    let is_of_user = || name.rsplit_once('-').is_some_and(|(_, mark)| is_mark(mark));
+    match name {
+        PEER_NAME => Some(format!("members know their peers by the common name {PEER_NAME}")),
+        ROOT_USER => Some(format!("{ROOT_USER} is the user of etcd's auth that may do everything")),
+        CLIENT_USER => Some(format!("{CLIENT_USER} is the user of etcd's auth that applications share")),
+        other if is_of_user() => Some(format!(
+            "{other} ends as the users of etcd that EtcdUsers have, in eight hexadecimal digits"
+        )),
+        _ => None,
+    }
+}
 
-/// The common name of a leaf. The spec may name that of the server, but no reserved one: `target` refuses it, and a spec that is refused
-/// is read here all the same.
-pub fn common_name(leaf: Leaf, tls: &TlsSpec) -> &str {
-    let given = tls.common_name();
+/// Whether etcd's auth is wanted or recorded: a common name is a user of it then.
+pub(crate) fn is_with_auth(cluster: &EtcdCluster) -> bool {
+    let is_recorded = cluster.status.as_ref().is_some_and(|status| status.auth.is_some());
+    is_recorded || cluster.spec.auth.as_ref().is_some_and(|auth| auth.enabled)
+}
+
+/// The common name that the spec gives the server, if it may have it.
+fn given_name(tls: &TlsSpec) -> Option<&str> {
+    tls.common_name().filter(|given| !given.is_empty() && why_refused(given).is_none())
+}
+
+/// The common name of a leaf. The spec may name that of the server, but none that is somebody else's: `target` refuses it, and a spec that is refused
+/// is read here all the same. With etcd's `auth` a common name is a user, and the server is none unless the spec says so.
+pub fn common_name(leaf: Leaf, tls: &TlsSpec, auth: bool) -> &str {
     match leaf {
-        Leaf::Server => {
-            given.filter(|given| !given.is_empty() && !RESERVED.contains(given)).unwrap_or("quorate-server")
-        }
+        Leaf::Server => given_name(tls).unwrap_or(if auth { "" } else { "quorate-server" }),
         Leaf::Peer => PEER_NAME,
         Leaf::Client => CLIENT_USER,
         Leaf::Operator => ROOT_USER,

@@ -208,7 +208,14 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         budget: own_budget.map(|seen| budget::read(seen, cluster, &at)),
         certificates: tls.then(|| Certificates {
             given: given::read(secrets, &at, &cluster.spec.tls, defaults.verifier),
-            ..certificate::read(secrets, &at, &uid, &cluster.spec.tls, auth)
+            ..certificate::read(
+                secrets,
+                &at,
+                &uid,
+                &cluster.spec.tls,
+                auth,
+                certificate::is_with_auth(cluster),
+            )
         }),
         issuance: Issuance::default(),
         etcd: Etcd::default(),

@@ -11,7 +11,7 @@ use quorate_model::mutants::{Rule, is_broken};
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{Target, Version};
 
-use crate::certificate::{PEER_NAME, ROOT_USER, Verifier};
+use crate::certificate::{self, Verifier};
 use crate::flags;
 use crate::images::AllowedImages;
 use crate::metadata;
@@ -234,8 +234,7 @@ fn name(cluster: &EtcdCluster) -> Result<(), Invalid> {
 /// Whether members have the operator's credential: where etcd's auth is wanted, or on. What is on is switched off by order, and until then
 /// nobody takes the credential from the members.
 fn auth(cluster: &EtcdCluster, members_have_credential: bool) -> bool {
-    let is_recorded = cluster.status.as_ref().is_some_and(|status| status.auth.is_some());
-    members_have_credential || is_recorded || cluster.spec.auth.as_ref().is_some_and(|auth| auth.enabled)
+    members_have_credential || certificate::is_with_auth(cluster)
 }
 
 /// The labels and annotations of what is no Pod.
@@ -391,13 +390,9 @@ fn issuer(tls: &cluster::TlsSpec, defaults: &Defaults) -> Result<(), Invalid> {
     Err(Invalid::new("spec.tls.providerCfg.certManagerCfg.issuerName", message))
 }
 
-/// With the common name of peers, whoever has the server's key would write the log of its members; with that of root, all keys.
+/// With the common name of peers, whoever has the server's key would write the log of its members; with that of a user, the keys of that one.
 fn common_name(tls: &cluster::TlsSpec) -> Result<(), Invalid> {
-    let why = match tls.common_name() {
-        Some(PEER_NAME) => format!("members know their peers by the common name {PEER_NAME}"),
-        Some(ROOT_USER) => format!("{ROOT_USER} is the user of etcd's auth that may do everything"),
-        Some(_) | None => return Ok(()),
-    };
+    let Some(why) = tls.common_name().and_then(certificate::why_refused) else { return Ok(()) };
     let message = format!("{why}: give the server another one, or none");
     Err(Invalid::new(format!("spec.tls.providerCfg.{}.commonName", settings(tls)), message))
 }

@@ -108,7 +108,7 @@ pub fn signer(cluster: &EtcdCluster, at: &ClusterRef, secrets: &[&Secret]) -> Re
     let Some(recorded) = recorded else {
         return Err(NoSigner::NotYet("its status records no certificate authority".to_owned()));
     };
-    let seen = certificate::read(secrets, at, &uid, &cluster.spec.tls, false);
+    let seen = certificate::read(secrets, at, &uid, &cluster.spec.tls, false, false);
     let name = seen.authority_name(Ca::Clients);
     let lost = |what: &str| NoSigner::Lost(format!("{name} {what}"));
     let Some(secret) = seen.authorities.get(&Ca::Clients) else { return Err(lost("does not exist")) };

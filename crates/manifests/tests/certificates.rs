@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use crate::world::{World, generate};
 use k8s_openapi::api::core::v1::Secret;
 use quorate_api::cluster::TlsSpec;
-use quorate_api::keys;
-use quorate_manifests::Kind;
+use quorate_api::{Reason, keys};
 use quorate_manifests::certificate::{Generate, KeyPair, LeafContent, common_name, names, organizations};
+use quorate_manifests::{EventText, Kind};
 use quorate_model::certificate::Validity;
 use quorate_model::snapshot::Certificates;
 use quorate_model::{Ca, ClusterRef, Instant, Leaf, Span};
@@ -288,7 +288,8 @@ fn s04_an_authority_that_has_ended_is_reported_and_nothing_is_written() {
     world.settle();
     world.now = world.now + Span::seconds(400 * DAY);
     world.settle();
-    assert_eq!(reason(&world), is("True", "CertificateExpiring"));
+    // No member of this world is seen to follow the rotation that began by time.
+    assert_eq!(reason(&world), is("False", "RotationHeldUp"));
     // The leaves of these days end with their authority.
     let authority = seen(&world).authorities[&Ca::Clients].clone().content.unwrap();
     assert!(Leaf::of_cluster(false).all(|leaf| ends(&world, leaf) <= authority.validity.not_after));
@@ -308,7 +309,7 @@ fn s04_a_leaf_that_cannot_be_used_is_reported_and_issued_anew_in_its_secret() {
     let lacks_names = |world: &World| {
         let (cert, key) = (pem(world, "demo-ca", "tls.crt"), pem(world, "demo-ca", "tls.key"));
         let content = LeafContent {
-            common_name: common_name(Leaf::Server, &TlsSpec::default()).to_owned(),
+            common_name: common_name(Leaf::Server, &TlsSpec::default(), false).to_owned(),
             organizations: Vec::new(),
             names: names(Leaf::Server, &ClusterRef::new("default", "demo"), &TlsSpec::default()).split_off(3),
             server: true,
@@ -364,7 +365,10 @@ fn t05_a_name_that_the_spec_adds_is_in_the_server_certificate_at_once() {
     let at = ClusterRef::new("default", "demo");
     let all = names(Leaf::Server, &at, &tls);
     assert_eq!(all[all.len() - 3..], ["etcd.example.com", "192.0.2.1", "2001:db8::1"]);
-    assert_eq!((common_name(Leaf::Server, &tls), common_name(Leaf::Peer, &tls)), ("etcd", "quorate-peer"));
+    assert_eq!(
+        (common_name(Leaf::Server, &tls, false), common_name(Leaf::Peer, &tls, false)),
+        ("etcd", "quorate-peer")
+    );
     assert_eq!(organizations(Leaf::Server, &tls), ["example"]);
     assert!(organizations(Leaf::Client, &tls).is_empty(), "etcd takes the subject of a client for a user");
     assert!(!world.pass(), "nothing is renewed again");
@@ -402,7 +406,7 @@ fn a_rotation_is_told_by_tlsready_with_the_command_that_ends_the_wait_for_client
     });
     world.settle();
     let (status, reason, message) = world.condition("TLSReady");
-    assert_eq!((status, reason), is("True", "RotatingAuthority"));
+    assert_eq!((status, reason), is("True", "ClientsMustFollow"));
     let rotation = world.status().certificates.unwrap().rotation.unwrap();
     assert_eq!(rotation.stage, "Trust");
     let command = format!("{}={}", keys::CLIENTS_TRUST, &rotation.to[..16]);
@@ -417,4 +421,64 @@ fn a_rotation_is_told_by_tlsready_with_the_command_that_ends_the_wait_for_client
     assert_eq!(pem(&world, "demo-peer-tls", "trust"), "1", "an agent waits for all three");
     let pod: Value = world.get(Kind::Pod, "demo-0");
     assert!(pod.to_string().contains("--trust=1"), "{pod:#}");
+}
+
+/// Warnings that tell of a moment at which clients are cut off: the reason of each.
+fn countdowns(world: &World) -> Vec<String> {
+    let reason = |event: &EventText| event.what.reason().as_str().to_owned();
+    let warnings = world.events.iter().filter(|event| event.warning).map(reason);
+    warnings.filter(|reason| reason.starts_with("Clients")).collect()
+}
+
+#[test]
+fn a_moment_at_which_clients_are_cut_off_is_told_when_their_time_begins_and_in_its_last_day() {
+    let mut world = with_tls();
+    world.edit(Kind::Cluster, "demo", |cluster| {
+        cluster["metadata"]["annotations"] = json!({ keys::ROTATE_CA: "clients" });
+    });
+    world.settle();
+    for _ in 0..5 {
+        world.now = world.now + Span::seconds(DAY);
+        world.settle();
+    }
+    assert_eq!(countdowns(&world), ["ClientsMustFollow"], "once, and not at each pass");
+    assert_eq!(reason(&world), is("True", "ClientsMustFollow"));
+    world.now = world.now + Span::seconds(DAY + 3600);
+    world.settle();
+    assert_eq!(reason(&world), is("True", "ClientsCutOffSoon"));
+    world.now = world.now + Span::seconds(3600);
+    world.settle();
+    assert_eq!(countdowns(&world), ["ClientsMustFollow", "ClientsCutOffSoon"]);
+    let told = world.events.iter().rfind(|event| event.what.reason() == Reason::ClientsCutOffSoon).unwrap();
+    let rotation = world.status().certificates.unwrap().rotation.unwrap();
+    for part in ["2026-", "cut off", &format!("{}={}", keys::CLIENTS_TRUST, &rotation.to[..16])] {
+        assert!(told.what.message().contains(part), "{part}: {}", told.what.message());
+    }
+    // A person says that all have followed: nobody is cut off.
+    world.edit(Kind::Cluster, "demo", |cluster| {
+        cluster["metadata"]["annotations"][keys::CLIENTS_TRUST] = json!(rotation.to);
+    });
+    world.settle();
+    assert_eq!(reason(&world), is("True", "RotatingAuthority"));
+}
+
+#[test]
+fn a_rotation_that_one_member_holds_up_for_a_day_beyond_the_time_of_clients_is_told_with_its_name() {
+    let mut world = with_tls();
+    world.edit(Kind::Cluster, "demo", |cluster| {
+        cluster["metadata"]["annotations"] = json!({ keys::ROTATE_CA: "clients" });
+    });
+    world.settle();
+    // No member of this world is seen to trust anything.
+    world.now = world.now + Span::seconds(8 * DAY - 60);
+    world.settle();
+    assert_eq!(reason(&world), is("True", "RotatingAuthority"));
+    world.now = world.now + Span::seconds(120);
+    world.settle();
+    assert_eq!(reason(&world), is("False", "RotationHeldUp"));
+    let (_, _, message) = world.condition("TLSReady");
+    assert!(message.contains("demo-0 is not seen to trust"), "{message}");
+    assert!(message.contains(&format!("{}=demo-0", keys::REPLACE_MEMBER)), "{message}");
+    let told = |event: &&EventText| event.warning && event.what.reason() == Reason::RotationHeldUp;
+    assert_eq!(world.events.iter().filter(told).count(), 1);
 }

@@ -3,8 +3,8 @@
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use quorate_api::keys;
-use quorate_manifests::Kind;
 use quorate_manifests::certificate::names;
+use quorate_manifests::{EventText, Kind};
 use quorate_model::{ClusterRef, Leaf, Span};
 use quorate_pki::{Pair, authority, client_of_others, intermediate, leaf_of_others};
 use serde_json::{Value, json};
@@ -221,8 +221,21 @@ fn a_copy_of_another_authority_that_cannot_be_had_anew_is_told_with_what_to_do()
     }
     issue(&mut world, &ca(77), 100);
     world.settle();
-    // No member of this world is seen to have forgotten the other one.
-    assert_eq!(world.condition("TLSReady").1, "RotatingAuthority");
+    // Somebody may present what the other one signed.
+    assert_eq!(world.condition("TLSReady").1, "ClientsMustFollow");
+}
+
+#[test]
+fn clients_are_told_of_a_new_authority_of_the_issuer_that_nobody_ordered_here() {
+    let mut world = World::new(&spec());
+    issue(&mut world, &ca(77), 100);
+    world.settle();
+    issue(&mut world, &ca(78), 200);
+    world.settle();
+    let (holds, reason, message) = world.condition("TLSReady");
+    assert_eq!((&*holds, &*reason), ("True", "ClientsMustFollow"), "{message}");
+    let told = |event: &&EventText| event.warning && event.what.message() == message;
+    assert_eq!(world.events.iter().filter(told).count(), 1);
 }
 
 #[test]

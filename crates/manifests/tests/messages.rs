@@ -580,7 +580,21 @@ fn situations() -> Vec<World> {
         world
     };
     let (with_clients, with_broad_clients) = (clients(Clients::OfGrace), clients(Clients::AllKeys));
+    // Clients have a week in a rotation, and nobody sees what the member trusts.
+    let rotating = |seconds: u64| {
+        let mut world = World::new(&json!({ "size": 1, "version": "3.6.16" }));
+        world.settle();
+        world.edit(Kind::Cluster, "demo", |cluster| {
+            cluster["metadata"]["annotations"] = json!({ keys::ROTATE_CA: "clients" });
+        });
+        world.settle();
+        world.now = world.now + Span::seconds(seconds);
+        world
+    };
     vec![
+        rotating(0),
+        rotating(6 * 86_400 + 3600),
+        rotating(9 * 86_400),
         with_auth,
         with_orphans,
         with_clients,
@@ -767,6 +781,7 @@ fn invalid_specs() -> Vec<String> {
         json!({ "storageSpec": { "volumeSizeRequest": "ten" } }),
         json!({ "storageSpec": { "volumeSizeRequest": "2Gi", "volumeSizeLimit": "1Gi" } }),
         json!({ "tls": { "providerCfg": { "autoCfg": { "commonName": "quorate-peer" } } } }),
+        json!({ "tls": { "providerCfg": { "autoCfg": { "commonName": "billing-1f2e3d4c" } } } }),
     ];
     let refused = changes.iter().map(|change| {
         let mut spec = json!({ "size": 3, "version": "3.6.16" });

@@ -199,7 +199,11 @@ fn h42_certificates_are_valid_for_every_name_by_which_members_are_reached() {
     let at = ClusterRef::new("apps", "demo");
     let tls = quorate_api::cluster::TlsSpec::default();
     let leaves = Leaf::ALL.map(|leaf| {
-        (Certificate::from(leaf).secret_name(&at), common_name(leaf, &tls).to_owned(), names(leaf, &at, &tls))
+        (
+            Certificate::from(leaf).secret_name(&at),
+            common_name(leaf, &tls, false).to_owned(),
+            names(leaf, &at, &tls),
+        )
     });
     insta::assert_yaml_snapshot!("certificates", leaves);
 }

@@ -56,7 +56,7 @@ fn s14_every_member_with_tls_admits_peers_by_the_common_name_that_no_other_leaf_
         let tls = json!({ "providerCfg": { "autoCfg": { "commonName": given } } });
         let tls = serde_json::from_value(tls).unwrap();
         for leaf in Leaf::ALL {
-            let is_peer = common_name(leaf, &tls) == PEER_NAME;
+            let is_peer = common_name(leaf, &tls, false) == PEER_NAME;
             assert_eq!(is_peer, leaf == Leaf::Peer, "{leaf} with commonName {given:?}");
         }
     }
@@ -88,6 +88,56 @@ fn s14_a_leaf_that_members_would_take_for_another_is_reported_and_issued_anew_at
     let entry = json!(k8s_openapi::ByteString(cert.into_bytes()));
     world.edit(Kind::Secret, "demo-server-tls", |secret| secret["data"]["tls.crt"] = entry);
     assert_eq!(world.condition("TLSReady").1, "CertificatesIssued");
+}
+
+#[test]
+fn with_auth_the_server_has_no_common_name_unless_the_spec_gives_it_one_and_an_earlier_one_goes_at_once() {
+    let name = |world: &World| {
+        let secret: k8s_openapi::api::core::v1::Secret = world.get(Kind::Secret, "demo-server-tls");
+        let pem = secret.data.unwrap()["tls.crt"].0.clone();
+        let (_, pem) = x509_parser::pem::parse_x509_pem(&pem).unwrap();
+        let parsed = pem.parse_x509().unwrap();
+        let common_name = parsed.subject().iter_common_name().next();
+        common_name.map(|name| name.as_str().unwrap().to_owned())
+    };
+    let mut world = World::new(&spec(1));
+    world.settle();
+    assert_eq!(name(&world).as_deref(), Some("quorate-server"));
+    world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["auth"] = json!({ "enabled": true }));
+    assert_eq!(world.condition("TLSReady").0, "False");
+    world.settle();
+    assert_eq!(name(&world), None);
+    assert_eq!(world.condition("TLSReady").1, "CertificatesIssued");
+    assert!(!world.pass(), "it is not issued again and again");
+
+    // What the spec says is followed at the next renewal.
+    let mut world = World::new(&spec(1));
+    world.edit(Kind::Cluster, "demo", |cluster| {
+        cluster["spec"]["auth"] = json!({ "enabled": true });
+        cluster["spec"]["tls"] =
+            json!({ "providerCfg": { "autoCfg": { "commonName": "etcd.example.com" } } });
+    });
+    world.settle();
+    assert_eq!(name(&world).as_deref(), Some("etcd.example.com"));
+}
+
+#[test]
+fn the_server_cannot_have_the_common_name_of_a_user_of_etcd() {
+    for (given, is_refused) in [
+        ("root", true),
+        (PEER_NAME, true),
+        ("quorate-client", true),
+        ("billing-1f2e3d4c", true),
+        ("billing-1f2e3d4", false),
+        ("etcd-production", false),
+        ("1f2e3d4c", false),
+    ] {
+        let mut spec = spec(1);
+        spec["tls"] = json!({ "providerCfg": { "autoCfg": { "commonName": given } } });
+        let cluster = serde_json::from_value(crate::world::cluster(&spec)).unwrap();
+        let found = quorate_manifests::resolve(&cluster, &quorate_manifests::Defaults::default());
+        assert_eq!(found.is_err(), is_refused, "{given}");
+    }
 }
 
 /// A valid leaf of the authority of its port with this common name.

@@ -49,6 +49,12 @@ impl Fingerprint {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// A number that is another one for almost every other fingerprint (FNV-1a): what is to happen to many at different moments is spread by it.
+    pub fn number(&self) -> u64 {
+        let add = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        self.0.bytes().fold(0xcbf2_9ce4_8422_2325, add)
+    }
 }
 
 impl Ca {

@@ -72,6 +72,12 @@ pub struct Handshake {
     pub unknown: usize,
 }
 
+/// A stage that lasts this much longer than clients had time waits for something that does not come by itself.
+const HELD_UP: Span = Span::seconds(86_400);
+
+/// The time of clients is nearly over in its last day.
+const LAST: Span = Span::seconds(86_400);
+
 /// How much of a fingerprint names it: what messages show.
 const SHOWN: usize = 16;
 
@@ -123,6 +129,17 @@ impl Rotation {
         };
         let told = self.told.filter(|_| self.concerns_clients() && !self.is_named_by(said))?;
         Some(told + policy.client_grace)
+    }
+
+    /// Whether the time of clients, which lasts until then, is nearly over: its last day, or the last half of one that is shorter than two.
+    pub fn is_last_of_grace(&self, policy: &RotationPolicy, until: Instant, now: Instant) -> bool {
+        until - now <= Span(LAST.0.min(policy.client_grace.0 / 2))
+    }
+
+    /// From when on this stage is held up: a day after the time that clients have in it, whether a person cuts that short or not.
+    pub fn held_up_from(&self, policy: &RotationPolicy) -> Instant {
+        let grace = if self.concerns_clients() { policy.client_grace } else { Span(0) };
+        self.told.unwrap_or(self.since) + grace + HELD_UP
     }
 
     /// The next stage, from now on.

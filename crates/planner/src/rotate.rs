@@ -196,10 +196,10 @@ fn ordered(seen: &Snapshot, record: &Record, ca: Ca) -> Option<String> {
     order.map(|order| order.text.clone())
 }
 
-/// Whether two thirds of its life are over.
+/// Whether two thirds of its life are over, and what spreads the authorities of a fleet.
 fn is_due(seen: &Snapshot, certificates: &Certificates, record: &Record, (ca, now): (Ca, Instant)) -> bool {
     match seen.signing(certificates, record, ca) {
-        Signing::With(_, authority) => now >= authority.validity.renewal(),
+        Signing::With(_, authority) => now >= authority.due(),
         Signing::ToCreate | Signing::Lost(_) => false,
     }
 }
@@ -346,7 +346,7 @@ fn made<'a>(
                 && (!next.keyless || safety::has_all_leaves(seen, &draft.record, next, draft.now))
         }
         // What was copied before the spec ceased to name it is not taken for one that was made.
-        None => next.minted && !next.keyless && draft.now < next.validity.renewal(),
+        None => next.minted && !next.keyless && draft.now < next.due(),
     };
     is_usable.then_some(next)
 }

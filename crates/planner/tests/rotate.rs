@@ -8,7 +8,7 @@ use crate::world::{World, name};
 use quorate_model::effect::Unsafe;
 use quorate_model::rotation::{RotateOrder, RotationPolicy, RotationStage};
 use quorate_model::snapshot::{Published, Reader};
-use quorate_model::{Ca, Effect, Fingerprint, KubeEffect, Leaf, Span, Step, Waiting};
+use quorate_model::{Ca, Effect, Fingerprint, Instant, KubeEffect, Leaf, Span, Step, Waiting};
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{may_drop_earlier, may_sign_with_new};
 
@@ -137,7 +137,8 @@ fn an_authority_is_replaced_by_itself_when_two_thirds_of_its_life_are_over() {
     world.now = world.now + Span::seconds(2432 * DAY);
     world.settle();
     assert_eq!(stage(&world), None, "not before");
-    world.now = world.now + Span::seconds(3 * DAY);
+    // And up to a hundredth of it more.
+    world.now = world.now + Span::seconds(38 * DAY);
     until(&mut world, Some(RotationStage::Trust));
     assert_eq!(world.seen.record.rotation.as_ref().unwrap().ca, Ca::Peers, "that of peers has no clients");
     until(&mut world, None);
@@ -146,6 +147,46 @@ fn an_authority_is_replaced_by_itself_when_two_thirds_of_its_life_are_over() {
     until(&mut world, None);
     let story = world.settle();
     assert_eq!(stage(&world), None, "{story}");
+}
+
+#[test]
+fn authorities_that_a_fleet_made_at_one_moment_are_not_replaced_at_one() {
+    let mut begun: Vec<u64> = Vec::new();
+    for cluster in 0..100 {
+        let mut world = World::running(1);
+        let made = world.now;
+        let certificates = world.seen.certificates.as_mut().unwrap();
+        let own = certificates.authorities.get_mut(&Ca::Peers).unwrap().content.as_mut().unwrap();
+        own.fingerprint = Fingerprint::new(format!("peer-ca-of-{cluster}"));
+        let due = own.due();
+        let by = Some(own.fingerprint.clone());
+        world.seen.record.peer_authority = by.clone();
+        let leaf = certificates.leaves.get_mut(&Leaf::Peer).unwrap().content.as_mut().unwrap();
+        leaf.signed_by = by.clone();
+        leaf.trusted = by.into_iter().collect();
+        leaf.validity.not_after = made + Span::seconds(3650 * DAY);
+        let begins = |world: &mut World| {
+            let of_peers = |effect: &Effect| {
+                matches!(
+                    effect,
+                    Effect::Kube { write: KubeEffect::MakeNextAuthority { ca: Ca::Peers, .. }, .. }
+                )
+            };
+            world.plan().effects.iter().any(of_peers)
+        };
+        world.now = Instant(due.0 - 1);
+        assert!(!begins(&mut world), "cluster {cluster}: before its moment");
+        world.now = due;
+        assert!(begins(&mut world), "cluster {cluster}: at its moment");
+        begun.push((due - made).0 / 1000 / DAY);
+    }
+    let (first, last) = (*begun.iter().min().unwrap(), *begun.iter().max().unwrap());
+    assert!(first >= 2433 && last <= 2433 + 37, "{first} {last}");
+    for day in first..=last {
+        let same = begun.iter().filter(|begun| **begun == day).count();
+        assert!(same <= 12, "{same} of 100 begin on day {day}");
+    }
+    assert!(last - first >= 25, "{first} {last}");
 }
 
 #[test]

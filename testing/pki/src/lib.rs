@@ -132,7 +132,9 @@ fn of_authority(common_name: &str, validity: Option<Validity>) -> CertificatePar
 fn params(common_name: &str, names: &[String], validity: Option<Validity>) -> CertificateParams {
     let mut params = CertificateParams::new(names).expect("names fit for a certificate");
     params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, common_name);
+    if !common_name.is_empty() {
+        params.distinguished_name.push(DnType::CommonName, common_name);
+    }
     if let Some(Validity { not_before, not_after }) = validity {
         let at = |millis: i64| OffsetDateTime::from_unix_timestamp(millis.div_euclid(1000));
         params.not_before = at(not_before).expect("a time within the years of certificates");

@@ -114,8 +114,9 @@ pub struct SecretsConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AutoTlsConfig {
-    /// The common name in the subject of the server certificate. Absent: quorate-server. quorate-peer is refused: members know their peers
-    /// by it. A change takes effect at the next renewal.
+    /// The common name in the subject of the server certificate. Absent: quorate-server, or none where etcd's auth is
+    /// wanted or on, since a common name is a user of it. quorate-peer, root, quorate-client and names that end as those of users of EtcdUsers are refused: a hyphen
+    /// and eight hexadecimal digits. A change takes effect at the next renewal.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub common_name: Option<String>,
@@ -188,7 +189,8 @@ pub struct CertManagerConfig {
     #[schemars(length(min = 1, max = 253))]
     pub issuer_name: Option<String>,
 
-    /// The common name in the subject of the server certificate. Absent: quorate-server. quorate-peer and root are refused.
+    /// The common name in the subject of the server certificate. Absent: quorate-server, or none where etcd's auth is
+    /// wanted or on. quorate-peer, root, quorate-client and names that end as those of users of EtcdUsers are refused: a hyphen and eight hexadecimal digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub common_name: Option<String>,

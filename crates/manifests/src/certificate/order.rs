@@ -220,7 +220,7 @@ pub(crate) fn leaf(
         (Act::Create(made(cluster, at, &name, &secret)), Some(Trusted::Authority(pair.cert.clone())))
     };
     let content = LeafContent {
-        common_name: super::common_name(leaf, &cluster.spec.tls).to_owned(),
+        common_name: super::common_name(leaf, &cluster.spec.tls, super::is_with_auth(cluster)).to_owned(),
         organizations: super::organizations(leaf, &cluster.spec.tls),
         names: super::names(leaf, at, &cluster.spec.tls),
         server: leaf.is_of_server(),

@@ -33,6 +33,7 @@ pub fn read(
     uid: &ClusterUid,
     tls: &TlsSpec,
     auth: bool,
+    nameless: bool,
 ) -> Certificates {
     let named = |certificate: Certificate| {
         let name = certificate.secret_name(at);
@@ -47,9 +48,15 @@ pub fn read(
         .iter()
         .flat_map(|(_, secret)| rotation::PLACES.map(|place| (secret, rotation::entries_at(place).0)));
     let signers: Vec<Parsed> = places.filter_map(|(secret, cert)| one(secret, cert).ok()).collect();
+    let is_keyless = authorities.iter().any(|(_, secret)| {
+        rotation::PLACES.iter().any(|place| rotation::is_keyless(secret, rotation::entries_at(*place).1))
+    });
     let leaf = |leaf: Leaf| {
         let secret = named(leaf.into()).filter(|secret| labels::is_owned_by(&secret.metadata, uid))?;
-        Some((leaf, leaf_secret(secret, leaf, &super::names(leaf, at, tls), &signers)))
+        // One that cannot be signed here keeps its name.
+        let nameless = nameless && leaf == Leaf::Server && super::given_name(tls).is_none() && !is_keyless;
+        let misnamed = |name: &str| is_misnamed(name, leaf) || (nameless && !name.is_empty());
+        Some((leaf, leaf_secret(secret, misnamed, &super::names(leaf, at, tls), &signers)))
     };
     let name = |ca: Ca| (ca, Kind::Secret.called(&at.namespace, &Certificate::from(ca).secret_name(at)));
     Certificates {
@@ -117,9 +124,13 @@ fn staged_leaf(secret: &Secret, leaf: Leaf) -> Option<LeafCertificate> {
     })
 }
 
-fn leaf_secret(secret: &Secret, leaf: Leaf, names: &[String], signers: &[Parsed]) -> LeafSecret {
+fn leaf_secret(
+    secret: &Secret,
+    misnamed: impl Fn(&str) -> bool,
+    names: &[String],
+    signers: &[Parsed],
+) -> LeafSecret {
     let (uid, resource_version) = identity(&secret.metadata);
-    let misnamed = |name: &str| is_misnamed(name, leaf);
     LeafSecret { uid, resource_version, content: leaf_certificate(secret, misnamed, names, signers) }
 }
 

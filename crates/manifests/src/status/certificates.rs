@@ -12,7 +12,7 @@ use quorate_model::{Ca, Instant, Leaf, Snapshot, Waiting};
 use super::conditions::Finding;
 use super::picture::Picture;
 use super::time;
-use super::waiting::text;
+use super::waiting::{self, clients_have_time, text};
 
 /// The figures beside the recorded ones.
 pub(super) fn status(written: &EtcdClusterStatus, seen: &Snapshot) -> Option<CertificatesStatus> {
@@ -85,6 +85,13 @@ fn of_leaves(picture: &Picture<'_>, seen: &Certificates, authorities: &BTreeMap<
         let text = format!("the {leaf} certificate cannot be used: {why}. {next}");
         return Finding::no(Reason::CertificatesMissing, text);
     }
+    // Before what ends soon: the authority that comes cures that, and the time of clients is shorter.
+    if let Some(why) = held_up(picture) {
+        return Finding::no(Reason::RotationHeldUp, why);
+    }
+    if let Some(found) = clients_must_follow(picture) {
+        return found;
+    }
     if let Some((ca, authority)) = authorities.iter().find(|(_, own)| ends_soon(own.validity, now)) {
         let ends = time(authority.validity.not_after).0;
         let named = seen.given.as_ref().filter(|_| *ca == Ca::Clients);
@@ -108,8 +115,7 @@ fn of_leaves(picture: &Picture<'_>, seen: &Certificates, authorities: &BTreeMap<
     if let Some(leaf) = picture.record.leaves().find(|leaf| is_keyless(leaf) && is_outdated(leaf)) {
         return Finding::yes(Reason::CertificateExpiring, overdue(picture, seen, leaf));
     }
-    let rotates =
-        |waiting: &&Waiting| matches!(waiting, Waiting::Rotating(..) | Waiting::ClientsHaveTime(..));
+    let rotates = |waiting: &&Waiting| matches!(waiting, Waiting::Rotating(..));
     if let Some(waiting) = picture.plan.waiting.iter().find(rotates) {
         return Finding::yes(Reason::RotatingAuthority, text(waiting));
     }
@@ -121,6 +127,27 @@ fn of_leaves(picture: &Picture<'_>, seen: &Certificates, authorities: &BTreeMap<
         Some(leaf) => Finding::yes(Reason::CertificateExpiring, overdue(picture, seen, leaf)),
         None => Finding::yes(Reason::CertificatesIssued, complete(seen)),
     }
+}
+
+/// While clients have time in a rotation, ordered or not, whoever does not follow is cut off at its end. A pause does not stop that time.
+fn clients_must_follow(picture: &Picture<'_>) -> Option<Finding> {
+    let rotation = picture.record.rotation.as_ref()?;
+    let until = picture.seen.clients_have_until(rotation).filter(|until| picture.now < *until)?;
+    let is_last = rotation.is_last_of_grace(&picture.seen.rotation_policy, until, picture.now);
+    let reason = if is_last { Reason::ClientsCutOffSoon } else { Reason::ClientsMustFollow };
+    Some(Finding::yes(reason, clients_have_time(rotation, until)))
+}
+
+/// What a rotation has been waiting for too long, where its clock can be believed. At size zero no member can be seen.
+fn held_up(picture: &Picture<'_>) -> Option<String> {
+    let is_judged = picture.seen.clock_differs.is_none() && !picture.record.hibernating;
+    let waits = picture.plan.waiting.iter().filter(|_| is_judged);
+    let mut late = waits.filter_map(|waiting| {
+        let Waiting::Rotating(rotation, why) = waiting else { return None };
+        let from = rotation.held_up_from(&picture.seen.rotation_policy);
+        (picture.now >= from).then(|| waiting::held_up(rotation, why))
+    });
+    late.next()
 }
 
 /// What a person has to do for a leaf that cannot be made here.

@@ -137,6 +137,7 @@ fn of_condition(type_: ConditionType, before: Option<&Condition>, after: &Condit
         }
         ConditionType::SingleMemberRecoveryActive if news && !is(after, Reason::NoReplacement) => true,
         ConditionType::TlsReady if news && is_certificate_trouble(after) => true,
+        ConditionType::TlsReady if is_another_moment(before, after) => true,
         ConditionType::TlsReady if news && is(after, Reason::RotatingAuthority) => false,
         ConditionType::UpToDate if news && is(after, Reason::Downgrading) => false,
         ConditionType::VersionUpgradeBlocked if news && is(after, Reason::KnownCorruptVersion) => true,
@@ -182,6 +183,13 @@ fn is_refused(available: &Condition) -> bool {
     is(available, Reason::NoEndpoint) || is(available, Reason::AlarmActive)
 }
 
+/// Clients are cut off at a moment that was not told of before. Its message has the moment, and stays the same until the last day.
+fn is_another_moment(before: Option<&Condition>, ready: &Condition) -> bool {
+    let is_told =
+        before.is_some_and(|before| before.reason == ready.reason && before.message == ready.message);
+    (is(ready, Reason::ClientsMustFollow) || is(ready, Reason::ClientsCutOffSoon)) && !is_told
+}
+
 fn is_certificate_trouble(ready: &Condition) -> bool {
     let troubles = [
         Reason::CertificateExpiring,
@@ -189,6 +197,7 @@ fn is_certificate_trouble(ready: &Condition) -> bool {
         Reason::AuthorityLost,
         Reason::AuthorityRefused,
         Reason::RotationRefused,
+        Reason::RotationHeldUp,
     ];
     troubles.into_iter().any(|reason| is(ready, reason))
 }
@@ -210,6 +219,7 @@ fn is_reported_elsewhere(progressing: &Condition) -> bool {
         Reason::AuthorityLost,
         Reason::AuthorityRefused,
         Reason::RotationRefused,
+        Reason::ClientsMustFollow,
         Reason::CertificateExpired,
         Reason::DataLost,
         Reason::ReplacementDisabled,

@@ -136,7 +136,12 @@ fn warning(details: &Details) -> Option<&Explanation> {
     let unsound = Some(version).filter(|why| why.reason() == Reason::KnownCorruptVersion);
     let backups = details.get(&ConditionType::BackupHealthy).filter(|finding| finding.holds == Some(false));
     let tls = &details[&ConditionType::TlsReady].why;
-    let of_certificates = [Reason::CertificateExpiring, Reason::RotatingAuthority];
+    let of_certificates = [
+        Reason::CertificateExpiring,
+        Reason::RotatingAuthority,
+        Reason::ClientsMustFollow,
+        Reason::ClientsCutOffSoon,
+    ];
     let certificates = Some(tls).filter(|why| of_certificates.contains(&why.reason()));
     unsound.or(backups.map(|finding| &finding.why)).or(certificates)
 }

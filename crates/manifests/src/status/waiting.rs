@@ -10,7 +10,7 @@ use quorate_api::{Explanation, Reason, keys};
 use quorate_model::Waiting;
 use quorate_model::restore::{RestoreCause, RestoreFailure};
 
-pub(super) use text::auth_not_ours;
+pub(super) use text::{auth_not_ours, clients_have_time, held_up};
 
 /// How a wait ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,7 +204,7 @@ fn row(waiting: &Waiting) -> Row {
             moves(Reason::RotatingAuthority, text::rotating(rotation, &why.to_string())).stopping(Stops::Nothing)
         }
         Waiting::ClientsHaveTime(rotation, until) => {
-            queues(Reason::RotatingAuthority, text::clients_have_time(rotation, *until)).stopping(Stops::Nothing)
+            queues(Reason::ClientsMustFollow, text::clients_have_time(rotation, *until)).stopping(Stops::Nothing)
         }
         Waiting::RotationRefused(why) => waits(
             Reason::RotationRefused,

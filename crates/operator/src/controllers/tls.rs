@@ -89,7 +89,9 @@ fn params(
     params.not_before = date(validity.not_before);
     params.not_after = date(validity.not_after);
     params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, common_name);
+    if !common_name.is_empty() {
+        params.distinguished_name.push(DnType::CommonName, common_name);
+    }
     Ok(params)
 }
 
@@ -121,6 +123,10 @@ mod tests {
     }
 
     fn issued(kind: Leaf) -> Issued {
+        issued_for(kind, false)
+    }
+
+    fn issued_for(kind: Leaf, auth: bool) -> Issued {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let validity =
             Validity { not_before: Instant(NOW.0 - 600_000), not_after: Instant(NOW.0 + 365 * 86_400_000) };
@@ -128,7 +134,7 @@ mod tests {
         let ca = generate(&ca).unwrap();
         let tls = quorate_api::cluster::TlsSpec::default();
         let content = LeafContent {
-            common_name: common_name(kind, &tls).to_owned(),
+            common_name: common_name(kind, &tls, auth).to_owned(),
             organizations: Vec::new(),
             names: names(kind, &ClusterRef::new("default", "demo"), &tls),
             server: kind.is_of_server(),
@@ -161,14 +167,16 @@ mod tests {
 
     #[test]
     fn h42_a_server_certificate_is_valid_for_its_members_and_services_and_for_no_other_name() {
-        let server = issued(Leaf::Server);
-        for name in
-            ["demo-7.demo.default.svc", "demo-client.default", "demo-client", "localhost", "127.0.0.1"]
-        {
-            assert!(server.serves(name, at(0)), "{name}");
+        // With auth it has no subject at all.
+        for server in [false, true].map(|auth| issued_for(Leaf::Server, auth)) {
+            for name in
+                ["demo-7.demo.default.svc", "demo-client.default", "demo-client", "localhost", "127.0.0.1"]
+            {
+                assert!(server.serves(name, at(0)), "{name}");
+            }
+            assert!(!server.serves("demo-7.other.default.svc", at(0)));
+            assert!(server.is_client(), "etcd uses it as a client of itself");
         }
-        assert!(!server.serves("demo-7.other.default.svc", at(0)));
-        assert!(server.is_client(), "etcd uses it as a client of itself");
     }
 
     #[test]

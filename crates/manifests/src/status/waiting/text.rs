@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use quorate_api::{keys, quantity};
-use quorate_model::effect::ClaimOutlook;
+use quorate_model::effect::{ClaimOutlook, Unsafe};
 use quorate_model::incarnation::Order;
 use quorate_model::quorum::quorum;
 use quorate_model::quorum_recovery::{Log, RecoverFrom};
@@ -39,21 +39,39 @@ pub(super) fn rotating(rotation: &Rotation, why: &str) -> String {
     format!("the certificate authority of {ca} {from} is being replaced by {to}: {step}. Now: {why}")
 }
 
-pub(super) fn clients_have_time(rotation: &Rotation, until: Instant) -> String {
+/// What clients have to do, by when, and what ends the wait for them.
+pub(in crate::status) fn clients_have_time(rotation: &Rotation, until: Instant) -> String {
     let Rotation { ca, from, to, stage, given: _, since: _, told: _ } = rotation;
     let until = time(until).0;
-    let (what, key) = match stage {
-        RotationStage::Trust => {
-            ("trust both: restart those that read ca.crt once, such as API servers", keys::CLIENTS_TRUST)
-        }
-        RotationStage::Sign | RotationStage::Drop => (
-            "present what the new one signed: copies of the client certificate are theirs to renew",
-            keys::CLIENTS_PRESENT,
+    match stage {
+        RotationStage::Trust => format!(
+            "clients have until {until} to trust a new authority. The certificate authority of {ca} {from} is being replaced by {to}, which signs \
+             from then on. A client that does not trust both by then is cut off. Restart those that read ca.crt once, such as API servers. Once all \
+             trust both, annotate the EtcdCluster with {}={to}",
+            keys::CLIENTS_TRUST
         ),
+        RotationStage::Sign | RotationStage::Drop => format!(
+            "clients have until {until} to present a new certificate. The certificate authority of {ca} {from} is being replaced by {to}, and {from} is \
+             forgotten from then on. A client that presents what {from} signed is cut off then. Renew every copy of a client certificate. Once all \
+             present what {to} signed, annotate the EtcdCluster with {}={to}",
+            keys::CLIENTS_PRESENT
+        ),
+    }
+}
+
+/// What holds a rotation up, and what is trusted meanwhile.
+pub(in crate::status) fn held_up(rotation: &Rotation, why: &Unsafe) -> String {
+    let Rotation { ca, from, to, stage, given: _, since, told: _ } = rotation;
+    let cure = if let Unsafe::NotTrusted(member) | Unsafe::EarlierPresented(member) = why {
+        let key = keys::REPLACE_MEMBER;
+        format!(". If {member} does not come back, replace it: annotate the EtcdCluster with {key}={member}")
+    } else {
+        String::new()
     };
     format!(
-        "the certificate authority of {ca} {from} is being replaced by {to}, and clients have until {until} to {what}. If all do, annotate \
-         the EtcdCluster with {key}={to}"
+        "the change of an authority is held up: {why}. The certificate authority of {ca} {from} has been in the stage {stage} of its replacement by \
+         {to} since {}, and {from} stays trusted until that ends{cure}",
+        time(*since).0
     )
 }
 

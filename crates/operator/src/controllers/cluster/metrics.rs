@@ -151,6 +151,7 @@ mod tests {
             alarms: [AlarmKind::NoSpace].into(),
             certificate_expiry: Some(1_800_000_000),
             certificate_overdue: Some(false),
+            clients_cut_off: Some(1_700_000_000),
             backup_healthy: Some(false),
             of_members: [("demo-0".to_owned(), member), ("demo-1".to_owned(), MemberFigures::default())]
                 .into(),
@@ -173,6 +174,7 @@ mod tests {
         let of = r#"{namespace="default",name="demo"}"#;
         for line in [
             format!("quorate_cluster_certificate_expiry_timestamp_seconds{of} 1800000000"),
+            format!("quorate_cluster_clients_cut_off_timestamp_seconds{of} 1700000000"),
             format!("quorate_cluster_members{of} 3"),
             format!("quorate_cluster_leader_changes_total{of} 0"),
             format!("quorate_cluster_looked_at_timestamp_seconds{of} 1800000000"),

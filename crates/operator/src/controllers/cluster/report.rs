@@ -65,6 +65,13 @@ pub(crate) fn show(shared: &Shared, planned: &Planned) {
             .and_then(Certificates::first_end)
             .map(|at| at.0 / 1000),
         certificate_overdue: seen.certificates.as_ref().map(|certificates| is_overdue(certificates, now)),
+        // Also once that is past, until the stage ends.
+        clients_cut_off: plan
+            .record
+            .rotation
+            .as_ref()
+            .and_then(|rotation| seen.clients_have_until(rotation))
+            .map(|at| at.0 / 1000),
         // At size zero none can be taken.
         backup_healthy: planned
             .backups

@@ -45,6 +45,8 @@ pub struct Figures {
     pub certificate_expiry: Option<i64>,
     /// Whether a certificate should have been renewed long ago; `None` without TLS.
     pub certificate_overdue: Option<bool>,
+    /// When clients that do not follow a rotation are cut off, in seconds since the Unix epoch; `None` if none has to follow.
+    pub clients_cut_off: Option<i64>,
     /// Whether the backups of its schedules come about; `None` if no schedule names it, or that is not known yet.
     pub backup_healthy: Option<bool>,
     /// Its members, by name.
@@ -151,6 +153,8 @@ impl Collector for ClusterMetrics {
         show.figure("cluster_certificate_expiry_timestamp_seconds", help, |of| of.certificate_expiry)?;
         let help = "Whether a certificate was not renewed by five sixths of its life, or the authority ends within 30 days; absent without TLS";
         show.figure("cluster_certificate_overdue", help, |of| of.certificate_overdue.map(i64::from))?;
+        let help = "When clients that do not follow the rotation of their authority are cut off; absent where none has to follow";
+        show.figure("cluster_clients_cut_off_timestamp_seconds", help, |of| of.clients_cut_off)?;
         let help = "Whether the backups of the schedules that name the cluster come about; absent where none does, and at size zero";
         show.figure("cluster_backup_healthy", help, |of| of.backup_healthy.map(i64::from))?;
         show.all("cluster_alarm", "Whether an alarm of this kind is active", MetricType::Gauge, |kept| {
