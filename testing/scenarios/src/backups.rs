@@ -191,7 +191,7 @@ impl NamespaceClient {
         Ok(status)
     }
 
-    /// Deletes a cluster and every claim of its members, like a person who starts over.
+    /// Deletes a cluster, every claim of its members and its authorities, like a person who starts over.
     pub async fn wreck(&self, cluster: &str) -> Result<()> {
         self.delete(cluster).await?;
         for volume in self.volumes_of(cluster).await? {
@@ -201,7 +201,8 @@ impl NamespaceClient {
             let left = self.volumes_of(cluster).await?.len();
             Ok(if left == 0 { Ok(()) } else { Err(format!("{left} are left")) })
         })
-        .await
+        .await?;
+        self.delete_authorities(cluster).await
     }
 
     fn kind(&self, kind: &str, plural: &str) -> Api<DynamicObject> {

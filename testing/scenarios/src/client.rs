@@ -88,6 +88,18 @@ impl NamespaceClient {
         Ok(())
     }
 
+    /// A person deletes the Secrets of the authorities.
+    #[expect(clippy::disallowed_methods, reason = "the test is the person who deletes them")]
+    pub async fn delete_authorities(&self, name: &str) -> Result<()> {
+        let secrets: Api<Secret> = Api::default_namespaced(self.client.clone());
+        for secret in [format!("{name}-ca"), format!("{name}-peer-ca")] {
+            if secrets.get_opt(&secret).await?.is_some() {
+                secrets.delete(&secret, &DeleteParams::default()).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Creates an EtcdUser from its spec.
     pub async fn create_user(&self, name: &str, spec: Value) -> Result<()> {
         let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("operator.etcd.io", "v1alpha1", "EtcdUser"));

@@ -70,8 +70,6 @@ pub async fn a_lost_cluster_is_restored_under_its_own_name_and_pods_that_die_mea
 
     world.wreck("demo").await?;
     world.create("demo", restored_from(3, "first")).await?;
-    // Its volumes are gone, so a person says that the authority that is left is to sign.
-    world.adopt_authorities("demo").await?;
     until("a Pod is there", async || {
         Ok(if world.pods_of("demo").await?.is_empty() { Err(String::new()) } else { Ok(()) })
     })

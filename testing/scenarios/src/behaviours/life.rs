@@ -73,6 +73,10 @@ pub async fn h05_after_retained_volumes_are_deleted_a_new_cluster_has_new_names_
     world.create("demo", spec(1)).await?;
     world.wait_for_condition("demo", "ExistingData", "True").await?;
     world.delete_volume("demo-0").await?;
+    world.wait_for_condition("demo", "ExistingData", "False").await?;
+    // Whoever may create Secrets could have put these there.
+    world.reports("demo", "a certificate authority of no volume of this cluster").await?;
+    world.delete_authorities("demo").await?;
     world.settled("demo", 1).await?;
     ensure!(world.one_cluster_id("demo").await? != id, "another cluster has another id");
     ensure!(world.status("demo").await?["clusterToken"] != token, "and another token");
