@@ -287,8 +287,8 @@ impl Effect {
                 | Step::C1
                 | Step::C2
                 | Step::C3
-                | Step::C5
                 | Step::C4
+                | Step::C5
                 | Step::C6
                 | Step::C7
         )

@@ -2,7 +2,7 @@
 
 mod replacement;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::adoption::Earlier;
@@ -260,10 +260,10 @@ impl Record {
 
     /// Forgets the certificates of authorities that are not recorded any more.
     pub fn forget_certificates(&mut self) {
-        let rotation = self.rotation.iter().flat_map(|rotation| [&rotation.from, &rotation.to]);
-        let recorded = self.authority.iter().chain(&self.peer_authority).chain(rotation);
-        let recorded: BTreeSet<Fingerprint> = recorded.cloned().collect();
-        self.certificates.retain(|one, _| recorded.contains(one));
+        let Self { certificates, authority, peer_authority, rotation, .. } = self;
+        let rotation = || rotation.iter().flat_map(|rotation| [&rotation.from, &rotation.to]);
+        let recorded = || authority.iter().chain(&*peer_authority).chain(rotation());
+        certificates.retain(|one, _| recorded().any(|recorded| recorded == one));
     }
 
     /// Records the authority of a port.

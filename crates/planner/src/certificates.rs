@@ -133,16 +133,15 @@ pub(crate) fn why_not_signed(draft: &Draft<'_>, leaf: Leaf) -> Option<String> {
     if seen.leaves.contains_key(&leaf) {
         return None;
     }
-    let ca = leaf.ca();
     let why = match draft.seen.signing(seen, &draft.record, leaf.ca()) {
         Signing::With(_, authority) if seen.can_have(leaf, authority, draft.now) => None,
         Signing::With(_, authority) if authority.keyless => Some(why_not_given(draft, seen, leaf)),
         Signing::With(..) => {
-            Some(format!("the certificate authority in {} has ended", seen.authority_name(ca)))
+            Some(format!("the certificate authority in {} has ended", seen.authority_name(leaf.ca())))
         }
-        Signing::ToCreate => Some(format!("{} does not exist yet", seen.authority_name(ca))),
+        Signing::ToCreate => Some(format!("{} does not exist yet", seen.authority_name(leaf.ca()))),
         Signing::Lost(loss) => {
-            Some(format!("the certificate authority is lost. {}: {loss}", seen.authority_name(ca)))
+            Some(format!("the certificate authority is lost. {}: {loss}", seen.authority_name(leaf.ca())))
         }
     };
     let differs = draft.seen.clock_differs.as_ref();
@@ -178,12 +177,15 @@ pub(crate) fn keep(draft: &mut Draft<'_>, ca: Ca, seen: &AuthoritySecret) {
 /// I1. Before any leaf is signed (R3).
 fn record(draft: &mut Draft<'_>, ca: Ca, authority: &Authority) {
     let is_new = draft.record.authority_of(ca).is_none();
-    draft.write_record(Step::I1, |record| {
-        record.record_authority(ca, authority.fingerprint.clone());
-        record.keep_certificate(authority);
-    });
+    if is_new || !draft.record.certificates.contains_key(&authority.fingerprint) {
+        draft.write_record(Step::I1, |record| {
+            record.record_authority(ca, authority.fingerprint.clone());
+            record.keep_certificate(authority);
+        });
+    }
     let given = draft.seen.certificates.as_ref().and_then(|seen| seen.given.as_ref());
-    if ca == Ca::Clients && given.is_some_and(|given| given.is(&authority.fingerprint)) {
+    let is_given = ca == Ca::Clients && given.is_some_and(|given| given.is(&authority.fingerprint));
+    if is_given && !draft.record.given {
         draft.write_record(Step::I1, |record| record.given = true);
     }
     if is_new {
@@ -209,13 +211,13 @@ fn resume(draft: &mut Draft<'_>, ca: Ca) {
 /// I2, I3.
 fn sign(draft: &mut Draft<'_>, seen: &Certificates) {
     for leaf in draft.record.leaves() {
-        let ca = leaf.ca();
-        let Signing::With(secret, authority) = draft.seen.signing(seen, &draft.record, ca) else { continue };
+        let signing = draft.seen.signing(seen, &draft.record, leaf.ca());
+        let Signing::With(secret, authority) = signing else { continue };
         let present = seen.leaves.get(&leaf);
         if !seen.can_have(leaf, authority, draft.now) {
             match present {
                 None if authority.keyless => wait_for_given(draft, seen),
-                None => draft.wait(Waiting::AuthorityEnded(seen.authority_name(ca))),
+                None => draft.wait(Waiting::AuthorityEnded(seen.authority_name(leaf.ca()))),
                 Some(_) => {}
             }
             continue;

@@ -21,7 +21,8 @@ async fn each_user_reads_and_writes_its_own_prefix_and_nothing_else_until_it_is_
         // Nobody is kept from anything yet, and status says so.
         is(&world, name, "True", "AuthDisabled").await?;
     }
-    let auth = json!({ "enabled": true, "clientGrace": "0s", "allowedPrefixes": ["/billing/", "/shop/", "/ka/"] });
+    let auth =
+        json!({ "enabled": true, "clientGrace": "0s", "allowedPrefixes": ["/billing/", "/shop/", "/ka/"] });
     world.patch("demo", json!({ "spec": { "auth": auth } })).await?;
     world.wait_for_condition("demo", "AuthReady", "True").await?;
     let root = client(&world, &entries(&world, "demo-operator-tls").await?).await?;
