@@ -126,16 +126,18 @@ fn a_member_a_secret_or_status_that_is_lost_at_any_step_is_made_good() {
     assert!(happened >= 18, "{happened}");
 }
 
+/// What is violated where auth is switched on in a cluster that runs.
+fn violated_by_switching_on() -> Option<Property> {
+    let on = json!({ "at": 0, "what": { "edit": switch_on() } });
+    let history = json!({ "before": [spec(3, false)], "spec": {}, "departures": [on] });
+    let history: History = serde_json::from_value(history).unwrap();
+    history.story().violation().map(|violation| violation.property)
+}
+
 #[test]
 fn without_a_look_at_the_pods_auth_makes_an_agent_nobody() {
-    let violated = || {
-        let on = json!({ "at": 0, "what": { "edit": switch_on() } });
-        let history = json!({ "before": [spec(3, false)], "spec": {}, "departures": [on] });
-        let history: History = serde_json::from_value(history).unwrap();
-        history.story().violation().map(|violation| violation.property)
-    };
-    assert_eq!(violated(), None);
-    assert_eq!(without("LacksCredential", violated), Some(Property::AuthByOrder));
+    assert_eq!(violated_by_switching_on(), None);
+    assert_eq!(without("LacksCredential", violated_by_switching_on), Some(Property::AuthByOrder));
 }
 
 #[test]
@@ -296,12 +298,6 @@ fn a_cluster_that_begins_with_auth_has_no_user_for_clients_of_before() {
 
 #[test]
 fn without_the_check_of_their_time_clients_are_refused_too_early() {
-    let violated = || {
-        let on = json!({ "at": 0, "what": { "edit": switch_on() } });
-        let history = json!({ "before": [spec(3, false)], "spec": {}, "departures": [on] });
-        let history: History = serde_json::from_value(history).unwrap();
-        history.story().violation().map(|violation| violation.property)
-    };
-    assert_eq!(violated(), None);
-    assert_eq!(without("ClientsHaveTime", violated), Some(Property::ClientsHaveTime));
+    assert_eq!(violated_by_switching_on(), None);
+    assert_eq!(without("ClientsHaveTime", violated_by_switching_on), Some(Property::ClientsHaveTime));
 }

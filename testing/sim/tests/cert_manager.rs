@@ -2,12 +2,13 @@
 //! given up; with an Issuer whose CA is exchanged while nothing runs yet.
 
 use quorate_manifests::Kind;
-use quorate_model::Span;
 use quorate_planner::safety::mutants::without;
 use quorate_sim::history::sound_story;
 use quorate_sim::oracle::Property;
 use quorate_sim::world::World;
 use serde_json::{Value, json};
+
+use crate::kubelets::pass;
 
 fn spec() -> Value {
     json!({ "size": 3, "version": "3.6.16", "storageSpec": { "volumeSizeRequest": "1Gi" },
@@ -32,11 +33,7 @@ fn condition(world: &World, type_: &str) -> (String, String) {
 }
 
 fn go(world: &mut World) {
-    for _ in 0..40 {
-        while world.go().is_some() {}
-        world.advance(Span::seconds(130));
-        world.operate();
-    }
+    pass(world, 40);
     while world.go().is_some() {}
     assert_eq!(world.oracle.violation(), None);
 }
@@ -119,11 +116,7 @@ fn a_secret_of_somebody_under_the_name_that_cert_manager_would_write_is_named_an
             .unwrap();
         world.edit(&issued(71)).unwrap();
         world.edit(&spec()).unwrap();
-        for _ in 0..20 {
-            while world.go().is_some() {}
-            world.advance(Span::seconds(130));
-            world.operate();
-        }
+        pass(&mut world, 20);
         world
     };
     let mut world = begun();
@@ -202,11 +195,7 @@ fn r26_a_cluster_issuer_that_is_not_allowed_is_asked_for_nothing_in_a_cluster_th
         go(&mut world);
         let edit = json!({ "certManager": { "ca": 71 }, "tls": tls("ClusterIssuer") });
         world.edit(&edit).unwrap();
-        for _ in 0..10 {
-            while world.go().is_some() {}
-            world.advance(Span::seconds(130));
-            world.operate();
-        }
+        pass(&mut world, 10);
         world
     };
     let world = edited();

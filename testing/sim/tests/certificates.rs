@@ -7,6 +7,8 @@ use quorate_sim::world::World;
 use quorate_sim::world::faults::Fault;
 use serde_json::{Value, json};
 
+use crate::kubelets::condition;
+
 fn with_tls(size: u32) -> Value {
     json!({ "size": size, "version": "3.6.16", "storageSpec": { "volumeSizeRequest": "1Gi" } })
 }
@@ -21,12 +23,6 @@ fn at_rest(size: u32) -> World {
 #[track_caller]
 fn ends_well(history: &Value) -> bool {
     sound_story(history).all_came_about()
-}
-
-fn condition(world: &World, type_: &str) -> String {
-    let conditions = world.cluster().unwrap().status.unwrap().conditions;
-    let found = conditions.into_iter().find(|one| one.type_ == type_).unwrap();
-    format!("{} {}", found.status, found.reason)
 }
 
 #[test]

@@ -5,10 +5,11 @@ use std::sync::LazyLock;
 
 use k8s_openapi::ByteString;
 use quorate_manifests::Kind;
-use quorate_model::Span;
 use quorate_sim::history::{History, sound_story};
 use quorate_sim::world::World;
 use serde_json::{Value, json};
+
+use crate::kubelets::{condition, rest};
 
 /// From 2020 to 2100, in milliseconds.
 const LONG: quorate_pki::Validity =
@@ -49,32 +50,12 @@ fn secret(name: &str, data: &Value) -> Value {
     json!({ "secret": { "name": name, "data": data } })
 }
 
-fn condition(world: &World, type_: &str) -> String {
-    let conditions = world.cluster().unwrap().status.unwrap().conditions;
-    let found = conditions.into_iter().find(|one| one.type_ == type_).unwrap();
-    format!("{} {}", found.status, found.reason)
-}
-
 fn entry(world: &World, secret: &str, key: &str) -> Value {
     world.object(Kind::Secret, secret).unwrap()["data"][key].clone()
 }
 
 fn certificate_of(edit: &Value) -> Value {
     edit["secret"]["data"]["tls.crt"].clone()
-}
-
-fn rest(world: &mut World) {
-    for _ in 0..40 {
-        while world.go().is_some() {}
-        world.advance(Span::seconds(130));
-        world.operate();
-    }
-    while world.go().is_some() {}
-    world.judge_rest();
-    assert_eq!(world.oracle.violation(), None);
-    let status = world.cluster().unwrap().status.unwrap();
-    assert!(status.certificates.unwrap().rotation.is_none(), "it has ended");
-    assert_eq!(condition(world, "TLSReady"), "True CertificatesIssued");
 }
 
 #[test]

@@ -13,6 +13,8 @@ use quorate_sim::world::World;
 use quorate_sim::world::faults::Fault;
 use serde_json::{Value, json};
 
+use crate::kubelets::{condition, pass, rest};
+
 /// From 2020 to 2100, in milliseconds.
 const LONG: quorate_pki::Validity =
     quorate_pki::Validity { not_before: 1_577_836_800_000, not_after: 4_102_444_800_000 };
@@ -67,26 +69,6 @@ fn certificate_of(secret: &Value) -> String {
     String::from_utf8(bytes.0).unwrap().replace('\r', "")
 }
 
-fn condition(world: &World, type_: &str) -> String {
-    let conditions = world.cluster().unwrap().status.unwrap().conditions;
-    let found = conditions.into_iter().find(|one| one.type_ == type_).unwrap();
-    format!("{} {}", found.status, found.reason)
-}
-
-fn rest(world: &mut World) {
-    for _ in 0..40 {
-        while world.go().is_some() {}
-        world.advance(Span::seconds(130));
-        world.operate();
-    }
-    while world.go().is_some() {}
-    world.judge_rest();
-    assert_eq!(world.oracle.violation(), None);
-    let status = world.cluster().unwrap().status.unwrap();
-    assert!(status.certificates.unwrap().rotation.is_none(), "it has ended");
-    assert_eq!(condition(world, "TLSReady"), "True CertificatesIssued");
-}
-
 #[test]
 fn certificates_of_others_come_are_renewed_change_their_authority_and_go_and_nobody_is_refused_at_any_moment()
 {
@@ -132,11 +114,7 @@ fn s15_an_authority_that_etcd_verifies_and_the_operator_does_not_is_refused_befo
         let mut world = History { spec: with_tls(3), ..History::default() }.start();
         rest(&mut world);
         world.edit(&issued(UNKNOWN, 500)).unwrap();
-        for _ in 0..40 {
-            while world.go().is_some() {}
-            world.advance(Span::seconds(130));
-            world.operate();
-        }
+        pass(&mut world, 40);
         world
     };
     let world = begun();
@@ -158,11 +136,7 @@ fn s15_a_renewed_certificate_that_the_operator_does_not_verify_is_not_copied() {
     rest(&mut world);
     // The authority has the name of the one before.
     world.edit(&json!({ "secret": [server(UNKNOWN, 510), client(UNKNOWN, 510)] })).unwrap();
-    for _ in 0..40 {
-        while world.go().is_some() {}
-        world.advance(Span::seconds(130));
-        world.operate();
-    }
+    pass(&mut world, 40);
     assert_eq!(world.oracle.violation(), None);
     assert_eq!(entry(&world, "demo-server-tls", "tls.crt"), certificate_of(&server(71, 500)));
     assert_eq!(condition(&world, "TLSReady"), "True RotationRefused");

@@ -24,6 +24,7 @@ mod given;
 mod health;
 mod in_place;
 mod issued;
+mod kubelets;
 mod leadership;
 mod mutants;
 mod other_operator;

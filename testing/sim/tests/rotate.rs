@@ -13,6 +13,8 @@ use quorate_sim::world::World;
 use quorate_sim::world::faults::Fault;
 use serde_json::{Value, json};
 
+use crate::kubelets::{condition, pass, rest};
+
 fn with_tls(size: u32) -> Value {
     json!({ "size": size, "version": "3.6.16", "storageSpec": { "volumeSizeRequest": "1Gi" } })
 }
@@ -21,12 +23,6 @@ fn at_rest(size: u32) -> World {
     let mut world = History { spec: with_tls(size), ..History::default() }.start();
     while world.go().is_some() {}
     world
-}
-
-fn condition(world: &World, type_: &str) -> String {
-    let conditions = world.cluster().unwrap().status.unwrap().conditions;
-    let found = conditions.into_iter().find(|one| one.type_ == type_).unwrap();
-    format!("{} {}", found.status, found.reason)
 }
 
 fn message(world: &World, type_: &str) -> String {
@@ -48,18 +44,8 @@ fn order(world: &mut World, text: &str) {
 fn rotated(world: &mut World, name: &str, text: &str) {
     let before = certificate(world, name);
     order(world, text);
-    for _ in 0..40 {
-        while world.go().is_some() {}
-        world.advance(Span::seconds(130));
-        world.operate();
-    }
-    while world.go().is_some() {}
-    world.judge_rest();
-    assert_eq!(world.oracle.violation(), None);
+    rest(world);
     assert_ne!(certificate(world, name), before, "{name} is another one");
-    let status = world.cluster().unwrap().status.unwrap();
-    assert!(status.certificates.unwrap().rotation.is_none(), "it has ended");
-    assert_eq!(condition(world, "TLSReady"), "True CertificatesIssued");
 }
 
 fn certificate(world: &World, name: &str) -> Value {
@@ -133,11 +119,7 @@ fn authorities_and_leaves_come_and_go_for_decades_and_every_member_is_served_at_
             world.strike(&serde_json::from_value::<Fault>(fault).unwrap());
         }
         // Kubelets take two minutes, and whoever is replaced has ten minutes before.
-        for _ in 0..12 {
-            while world.go().is_some() {}
-            world.advance(Span::seconds(130));
-            world.operate();
-        }
+        pass(&mut world, 12);
         while world.go().is_some() {}
         assert_eq!(world.oracle.violation(), None, "month {month}");
         for name in ["demo-ca", "demo-peer-ca"] {
@@ -220,11 +202,7 @@ fn without_a_look_at_what_members_trust_or_present_they_refuse_each_other() {
 
 /// What passes until nothing changes any more, also where kubelets bring Secrets and members restart.
 fn come_to_rest(world: &mut World) -> Option<Property> {
-    for _ in 0..40 {
-        while world.go().is_some() {}
-        world.advance(Span::seconds(130));
-        world.operate();
-    }
+    pass(world, 40);
     while world.go().is_some() {}
     world.judge_rest();
     world.oracle.violation().map(|violation| violation.property)
