@@ -92,7 +92,8 @@ pub(crate) fn act(
     })))
 }
 
-fn own<'a>(secrets: &[&'a Secret], at: &ClusterRef, uid: &ClusterUid) -> Option<&'a Secret> {
+/// That of this EtcdCluster, if it exists.
+pub(crate) fn own<'a>(secrets: &[&'a Secret], at: &ClusterRef, uid: &ClusterUid) -> Option<&'a Secret> {
     let name = name(at);
     let mut named = secrets.iter().filter(|secret| secret.metadata.name.as_ref() == Some(&name));
     named.find(|secret| labels::is_owned_by(&secret.metadata, uid)).copied()

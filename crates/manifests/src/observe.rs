@@ -167,6 +167,10 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         .find(|seen| seen.metadata.name.as_ref() == Some(&at.name) && is_owned_by(&seen.metadata, &uid));
     let has_finalizer = |name: &str| meta.finalizers.iter().flatten().any(|entry| entry == name);
     let waits_for_data_store = meta.deletion_timestamp.is_some() && !data_store::ends(cluster);
+    let certificates = tls.then(|| Certificates {
+        given: given::read(secrets, &at, &cluster.spec.tls, defaults.verifier),
+        ..certificate::read(secrets, &at, &uid, &cluster.spec.tls, auth, certificate::is_with_auth(cluster))
+    });
     let snapshot = Snapshot {
         desired,
         paused: cluster.spec.paused,
@@ -175,7 +179,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         // The API server takes no finalizer for an object that is being deleted.
         finalizer: has_finalizer(keys::FINALIZER) || waits_for_data_store,
         may_have_data_store: data_store::may_exist(cluster),
-        published: published::read(cluster, secrets, &at, &uid),
+        published: published::read(cluster, certificates.as_ref(), secrets, (&at, &uid)),
         data_store: waits_for_data_store.then(|| "whether tenants use it is not known yet".to_owned()),
         adopt,
         adopt_copies,
@@ -206,17 +210,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         budget_policy: budget::policy(cluster),
         network_policy: network_policy::read(cluster, network_policies, &at, &uid, defaults),
         budget: own_budget.map(|seen| budget::read(seen, cluster, &at)),
-        certificates: tls.then(|| Certificates {
-            given: given::read(secrets, &at, &cluster.spec.tls, defaults.verifier),
-            ..certificate::read(
-                secrets,
-                &at,
-                &uid,
-                &cluster.spec.tls,
-                auth,
-                certificate::is_with_auth(cluster),
-            )
-        }),
+        certificates,
         issuance: Issuance::default(),
         etcd: Etcd::default(),
         replacement_policy: replacement_policy(cluster),

@@ -2,35 +2,36 @@
 
 use k8s_openapi::api::core::v1::Secret;
 use quorate_api::{EtcdCluster, keys};
-use quorate_model::snapshot::{Published, Reader};
+use quorate_model::snapshot::{Certificates, LeafCertificate, Published, Reader};
 use quorate_model::{ClusterRef, ClusterUid, Leaf};
 
 use crate::certificate::Certificate;
 use crate::certificate::read::leaf_of_user;
 use crate::kind::Kind;
-use crate::{connection, data_store, labels};
+use crate::{connection, data_store};
 
-/// Those that exist. That of Kamaji has to exist while a DataStore may, which refers to it.
+/// Those that exist, beside the certificates that were read. That of Kamaji has to exist while a DataStore may, which refers to it.
 pub(super) fn read(
     cluster: &EtcdCluster,
+    certificates: Option<&Certificates>,
     secrets: &[&Secret],
-    at: &ClusterRef,
-    uid: &ClusterUid,
+    (at, uid): (&ClusterRef, &ClusterUid),
 ) -> Vec<Published> {
-    let client = Certificate::from(Leaf::Client).secret_name(at);
-    let of_cluster = [client, connection::name(at)].into_iter().filter_map(|name| {
-        let mut named = secrets.iter().filter(|secret| secret.metadata.name.as_ref() == Some(&name));
-        let own = named.find(|secret| labels::is_owned_by(&secret.metadata, uid))?;
-        Some(published(at, (name, Some(own)), Reader::Client))
+    let client = certificates.and_then(|own| own.leaves.get(&Leaf::Client)).map(|secret| {
+        let name = Certificate::from(Leaf::Client).secret_name(at);
+        published(at, &name, secret.content.as_ref().ok(), Reader::Client)
     });
+    let connection = connection::own(secrets, at, uid)
+        .map(|secret| published(at, &connection::name(at), leaf(secret).as_ref(), Reader::Client));
     let of_users = secrets.iter().filter(|secret| is_of_user(secret)).map(|secret| {
-        published(at, (secret.metadata.name.clone().unwrap_or_default(), Some(secret)), Reader::User)
+        let name = secret.metadata.name.as_deref().unwrap_or_default();
+        published(at, name, leaf(secret).as_ref(), Reader::User)
     });
     let of_kamaji = data_store::may_exist(cluster).then(|| {
-        let found = data_store::own_secret(cluster, at, secrets);
-        published(at, (data_store::secret_name(at), found), Reader::Kamaji)
+        let found = data_store::own_secret(cluster, at, secrets).and_then(leaf);
+        published(at, &data_store::secret_name(at), found.as_ref(), Reader::Kamaji)
     });
-    of_cluster.chain(of_users).chain(of_kamaji).collect()
+    client.into_iter().chain(connection).chain(of_users).chain(of_kamaji).collect()
 }
 
 /// Whether it is that of an EtcdUser, which is its controller.
@@ -41,9 +42,16 @@ fn is_of_user(secret: &Secret) -> bool {
     is_labelled && owners.any(|owner| owner.kind == "EtcdUser" && owner.controller == Some(true))
 }
 
-fn published(at: &ClusterRef, (name, secret): (String, Option<&Secret>), reader: Reader) -> Published {
-    // Whose common name it has does not matter here.
-    let leaf = secret.and_then(|secret| leaf_of_user(secret, "").content.ok());
-    let (trusted, signed_by) = leaf.map(|leaf| (leaf.trusted, leaf.signed_by)).unwrap_or_default();
-    Published { secret: Kind::Secret.called(&at.namespace, &name), reader, trusted, signed_by }
+/// The certificate in a Secret. Whose common name it has does not matter here.
+fn leaf(secret: &Secret) -> Option<LeafCertificate> {
+    leaf_of_user(secret, "").content.ok()
+}
+
+fn published(at: &ClusterRef, name: &str, leaf: Option<&LeafCertificate>, reader: Reader) -> Published {
+    Published {
+        secret: Kind::Secret.called(&at.namespace, name),
+        reader,
+        trusted: leaf.map(|leaf| leaf.trusted.clone()).unwrap_or_default(),
+        signed_by: leaf.and_then(|leaf| leaf.signed_by.clone()),
+    }
 }
