@@ -113,15 +113,7 @@ fn staged_leaf(secret: &Secret, leaf: Leaf) -> Option<LeafCertificate> {
     let own = one(secret, &cert).ok()?;
     let authorities = rotation::PLACES.map(|place| one(secret, rotation::entries_at(place).0).ok());
     let signer = authorities.iter().flatten().find(|known| own.is_signed_by(known));
-    Some(LeafCertificate {
-        fingerprint: own.fingerprint.clone(),
-        validity: own.validity,
-        signed_by: signer.map(|known| known.fingerprint.clone()),
-        trusted: Vec::new(),
-        lacks: Vec::new(),
-        trust: 0,
-        misnamed: None,
-    })
+    Some(own.into_leaf(signer))
 }
 
 fn leaf_secret(
@@ -231,6 +223,19 @@ pub(super) struct Parsed {
 }
 
 impl Parsed {
+    /// As a leaf that nobody mounts as it is: what is beside it does not count.
+    pub(super) fn into_leaf(self, signer: Option<&Self>) -> LeafCertificate {
+        LeafCertificate {
+            fingerprint: self.fingerprint,
+            validity: self.validity,
+            signed_by: signer.map(|known| known.fingerprint.clone()),
+            trusted: Vec::new(),
+            lacks: Vec::new(),
+            trust: 0,
+            misnamed: None,
+        }
+    }
+
     /// As an authority.
     pub(super) fn into_authority(self, keyless: bool) -> Authority {
         let minted = super::is_minted(&self.common_name);

@@ -159,16 +159,7 @@ fn issued(
         Presented { cert: &own.der, names: &names, server: leaf.is_of_server(), at: own.validity.not_before };
     let signer = signer(secret, &own, &chain, |signer| verifier.judge(&signer.der, Some(presented)))?;
     judged(&signer)?;
-    let certificate = LeafCertificate {
-        fingerprint: own.fingerprint,
-        validity: own.validity,
-        signed_by: Some(signer.fingerprint.clone()),
-        trusted: Vec::new(),
-        lacks: Vec::new(),
-        trust: 0,
-        misnamed: None,
-    };
-    Ok((certificate, signer))
+    Ok((own.into_leaf(Some(&signer)), signer))
 }
 
 /// The authority that signed the leaf itself, of which it verifies. Where it is an intermediate one, it is trusted by itself, and leads to what
