@@ -84,6 +84,11 @@ const SHOWN: usize = 16;
 impl RotationPolicy {
     /// Unless the spec says how long: a week, so that an API server that reads its authorities once is restarted meanwhile.
     pub const CLIENT_GRACE: Span = Span::seconds(7 * 86_400);
+
+    /// Whether the time of clients, which lasts until then, is nearly over: its last day, or the last half of one that is shorter than two.
+    pub fn is_nearly_over(&self, until: Instant, now: Instant) -> bool {
+        until - now <= Span(LAST.0.min(self.client_grace.0 / 2))
+    }
 }
 
 impl Default for RotationPolicy {
@@ -129,11 +134,6 @@ impl Rotation {
         };
         let told = self.told.filter(|_| self.concerns_clients() && !self.is_named_by(said))?;
         Some(told + policy.client_grace)
-    }
-
-    /// Whether the time of clients, which lasts until then, is nearly over: its last day, or the last half of one that is shorter than two.
-    pub fn is_last_of_grace(&self, policy: &RotationPolicy, until: Instant, now: Instant) -> bool {
-        until - now <= Span(LAST.0.min(policy.client_grace.0 / 2))
     }
 
     /// From when on this stage is held up: a day after the time that clients have in it, whether a person cuts that short or not.

@@ -133,7 +133,7 @@ fn of_leaves(picture: &Picture<'_>, seen: &Certificates, authorities: &BTreeMap<
 fn clients_must_follow(picture: &Picture<'_>) -> Option<Finding> {
     let rotation = picture.record.rotation.as_ref()?;
     let until = picture.seen.clients_have_until(rotation).filter(|until| picture.now < *until)?;
-    let is_last = rotation.is_last_of_grace(&picture.seen.rotation_policy, until, picture.now);
+    let is_last = picture.seen.rotation_policy.is_nearly_over(until, picture.now);
     let reason = if is_last { Reason::ClientsCutOffSoon } else { Reason::ClientsMustFollow };
     Some(Finding::yes(reason, clients_have_time(rotation, until)))
 }
