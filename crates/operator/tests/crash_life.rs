@@ -34,7 +34,7 @@ const RESTORE_IN_PLACE: [Scene; 2] = [Scene::Create, Scene::RestoreInPlace];
 const WITHDRAW_RESTORE: [Scene; 2] = [Scene::Create, Scene::WithdrawRestore];
 
 /// Effects that do not happen in a world with modelled members, with the tests that cover them.
-const ELSEWHERE: [(&str, &str); 16] = [
+const ELSEWHERE: [(&str, &str); 22] = [
     ("Auth", "modelled members have no TLS: testing/sim/tests/auth.rs"),
     ("CreateBackup", "no Jobs run here: backups_before.rs"),
     ("CreateAuthority", "modelled members have no TLS: crash.rs"),
@@ -45,6 +45,12 @@ const ELSEWHERE: [(&str, &str); 16] = [
     ("ArrangeAuthority", "modelled members have no TLS: testing/sim/tests/rotate.rs"),
     ("WriteTrust", "modelled members have no TLS: testing/sim/tests/rotate.rs"),
     ("RenewLeaf", "modelled members have no TLS: certificates.rs"),
+    ("CreateCertificate", "no cert-manager runs here: testing/sim/tests/cert_manager.rs"),
+    ("ChangeCertificate", "no cert-manager runs here: testing/sim/tests/cert_manager.rs"),
+    ("DeleteCertificate", "no cert-manager runs here: testing/sim/tests/cert_manager.rs"),
+    ("DeleteIssued", "no cert-manager runs here: testing/sim/tests/cert_manager.rs"),
+    ("DeleteUser", "modelled members have no TLS: testing/sim/tests/auth.rs"),
+    ("DeleteRole", "modelled members have no TLS: testing/sim/tests/auth.rs"),
     ("EvictPod", "the replies to evictions are not lost here: testing/sim/tests/evictions.rs"),
     ("ApplyMetadata", "no story edits labels: crates/manifests/tests/metadata.rs"),
     ("DeleteBudget", "no story takes the budget away: crates/planner/tests/evictions.rs"),
