@@ -40,6 +40,10 @@ pub const KEEP: [(&str, &str); 3] = [
     ("kustomize.toolkit.fluxcd.io/prune", "disabled"),
 ];
 
+/// Annotation that confirms the record in status as it is, where it does not have the hash that stands beside it: the hash of that
+/// record. It says nothing of any other record.
+pub const CONFIRM_RECORD: &str = "operator.etcd.io/confirm-record";
+
 /// Annotation that lets a new EtcdCluster serve the volumes of an earlier one: the ID of that etcd cluster.
 pub const ADOPT: &str = "operator.etcd.io/adopt";
 

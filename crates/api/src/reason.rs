@@ -309,13 +309,15 @@ reasons! {
     ReplacementFailed: EtcdCluster;
     /// A member was replaced.
     MemberReplaced: EtcdCluster;
-    /// A newer operator wrote the status. Lost Pods are restarted, and nothing else is done.
+    /// A newer operator wrote the status. Members are kept running, and nothing else is done.
     StatusFromNewerVersion: EtcdCluster;
     /// The operator's clock differs from the API server's, so nothing is signed, deleted or given up by it.
     ClockDiffers: EtcdCluster, EtcdUser;
-    /// The CustomResourceDefinition is older than the operator, so status loses what the operator records. Lost Pods are restarted, and
+    /// The record in status does not have its hash: fields were dropped, edited, or restored in part. Members are kept running, and
     /// nothing else is done.
-    CrdTooOld: EtcdBackup, EtcdCluster, EtcdRestore, EtcdUser;
+    RecordIncomplete: EtcdCluster;
+    /// The CustomResourceDefinition is older than the operator, so status loses what the operator records.
+    CrdTooOld: EtcdBackup, EtcdRestore, EtcdUser;
     /// The namespace refuses the operator's PriorityClass, so Pods come without it.
     PriorityClassRefused: EtcdCluster;
     /// A finished minor upgrade is being taken back, or that is being cancelled.

@@ -52,6 +52,11 @@ pub struct EtcdClusterStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format_version: Option<u32>,
 
+    /// The SHA-256 of the record: of all fields that are recorded. A record without its hash was cut, edited, or restored in part. Nothing
+    /// is begun by it before a person confirms it with the annotation operator.etcd.io/confirm-record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub record_hash: Option<String>,
+
     /// The generation of the spec that this status is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,

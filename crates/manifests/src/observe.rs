@@ -21,7 +21,7 @@ use quorate_api::cluster::{
     AfterRestore, DEFAULT_GRACE_PERIOD, DEFAULT_KEEP_VOLUMES, DEFAULT_TIMEOUT, MAX_SIZE, OperatorDefaults,
     TlsProvider,
 };
-use quorate_api::{EtcdCluster, EtcdClusterStatus, EtcdRestore, duration, keys};
+use quorate_api::{EtcdCluster, EtcdRestore, duration, keys};
 use quorate_model::auth::AuthPolicy;
 use quorate_model::quorum_recovery::RecoverFrom;
 use quorate_model::snapshot::{
@@ -120,14 +120,15 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
     let at = cluster_ref(cluster);
     let uid = ClusterUid::new(meta.uid.clone().unwrap_or_default());
     let mut record = cluster.status.as_ref().map(record::from_status).unwrap_or_default();
-    let newer_status = cluster.status.as_ref().and_then(EtcdClusterStatus::from_newer_version);
-    if record.is_of_another(&uid) && newer_status.is_none() {
+    let confirmed = meta.annotations.as_ref().and_then(|all| all.get(keys::CONFIRM_RECORD));
+    let record_doubt = cluster.status.as_ref().and_then(|status| record::witness::doubt(status, confirmed));
+    if record.is_of_another(&uid) && record_doubt.is_none() {
         record = record.for_another();
     }
     // Of another class nothing is known.
     record.no_priority_class =
         record.no_priority_class.filter(|no| Some(&no.class) == defaults.priority_class.as_ref());
-    if newer_status.is_none() {
+    if record_doubt.is_none() {
         build_missing_template(cluster, &mut record, defaults);
     }
     let mut member_pods = pods::read(pods, &at, &uid);
@@ -185,8 +186,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         adopt_copies,
         adopt_copies_given: copies_given.cloned(),
         restored_by: labels::restored_by(meta),
-        newer_status,
-        not_stored: None,
+        record_doubt,
         clock_differs: None,
         claims_not_read: BTreeMap::new(),
         recover_from: recover_from(meta),
@@ -248,9 +248,8 @@ pub fn cluster_ref(cluster: &EtcdCluster) -> ClusterRef {
     ClusterRef::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
 }
 
-/// The status of an earlier release has no template. The Pods of a cluster that runs are then built from the spec, but of the
-/// committed version: a version that was not committed must not start on a member's data. A bootstrap in progress is begun
-/// anew instead, as after an edit.
+/// Where status was lost, the planner commits the version that runs without a template. The Pods of a cluster that runs are then built from
+/// the spec, but of the committed version: a version that was not committed must not start on a member's data.
 fn build_missing_template(cluster: &EtcdCluster, record: &mut Record, defaults: &Defaults) {
     let runs = record.is_bootstrapped();
     let committed = record.target.as_mut().filter(|target| runs && target.pod.content.is_empty());

@@ -4,6 +4,7 @@ mod incarnation;
 mod quorum_recovery;
 mod replacement;
 mod rotation;
+pub mod witness;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use k8s_openapi::jiff::Timestamp;
@@ -21,7 +22,6 @@ use quorate_model::quorum_recovery::RecoverFrom;
 use quorate_model::record::{Abandoned, Defragmenting, FailedLearners, Leaving, Member, Stage};
 use quorate_model::target::{Medium, Retention, Storage};
 use quorate_model::{ClusterUid, Fingerprint, Instant, MemberName, Ordinal, Record, Target, Token, Uid};
-use serde_json::Value;
 
 pub(crate) use incarnation::write_order as ordered_by;
 
@@ -112,52 +112,6 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
         next_incarnation: status.replacing.as_ref().and_then(incarnation::read_next),
         quorum_recovery: status.quorum_recovery.as_ref().map(quorum_recovery::read),
         last_quorum_recovery: status.spent_quorum_recovery.as_deref().map(RecoverFrom::read),
-    }
-}
-
-/// R22: the fields by which the recorded facts in the stored status differ from those in the written one; empty if they are the same. A
-/// CustomResourceDefinition that is older than the operator drops what it does not know, and the API server reports no error.
-pub fn not_stored(written: &EtcdClusterStatus, stored: &EtcdClusterStatus) -> Vec<String> {
-    let mut fields = Vec::new();
-    if from_status(written) != from_status(stored) || written.accepted_spec != stored.accepted_spec {
-        let json = |status: &EtcdClusterStatus| serde_json::to_value(status).unwrap_or_default();
-        differences("status", &json(written), &json(stored), &mut fields);
-    }
-    fields
-}
-
-fn differences(path: &str, written: &Value, stored: &Value, fields: &mut Vec<String>) {
-    match (written, stored) {
-        (Value::Object(written), Value::Object(stored)) => {
-            let removed = stored.iter().filter(|(key, _)| !written.contains_key(*key));
-            for (key, value) in written
-                .iter()
-                .map(|(key, value)| (key, Some(value)))
-                .chain(removed.map(|(key, _)| (key, None)))
-            {
-                // They report, and record nothing.
-                if key != "conditions" {
-                    let field = format!("{path}.{key}");
-                    differences(
-                        &field,
-                        value.unwrap_or(&Value::Null),
-                        stored.get(key).unwrap_or(&Value::Null),
-                        fields,
-                    );
-                }
-            }
-        }
-        (Value::Array(written), Value::Array(stored)) if written.len() == stored.len() => {
-            for (written, stored) in written.iter().zip(stored) {
-                let name = written.get("name").and_then(Value::as_str).unwrap_or_default();
-                differences(&format!("{path}[{name}]"), written, stored, fields);
-            }
-        }
-        (written, stored) => {
-            if written != stored {
-                fields.push(path.to_owned());
-            }
-        }
     }
 }
 

@@ -58,8 +58,8 @@ pub fn status(situation: &Situation<'_>) -> EtcdClusterStatus {
     let before = cluster.status.clone().unwrap_or_default();
     let picture = Picture { backups, data_store, ..Picture::new(&before, snapshot, refused, plan, now) };
     let mut status = before.clone();
-    // What a newer operator recorded stays as it is, also what this one cannot read.
-    if snapshot.newer_status.is_none() {
+    // A record that is in doubt stays as it is, also what this operator cannot read of it.
+    if snapshot.record_doubt.is_none() {
         record::into_status(&plan.record, &mut status);
         // Without a target none was ever accepted.
         status.accepted_spec = plan.record.target.as_ref().map(|_| target::to_accept(cluster));
@@ -93,6 +93,9 @@ pub fn status(situation: &Situation<'_>) -> EtcdClusterStatus {
     status.selector = Some(selector.join(","));
     set(&mut status.conditions, conditions::all(&picture), cluster.metadata.generation, now);
     status.summary = ready::summary(&status.conditions);
+    if snapshot.record_doubt.is_none() {
+        status.record_hash = Some(record::witness::hash(&status));
+    }
     status
 }
 

@@ -20,6 +20,7 @@ use quorate_model::auth::{Clients, Marked, Orphan, SeenAuth};
 use quorate_model::effect::{ClaimOutlook, Unsafe};
 use quorate_model::incarnation::Order;
 use quorate_model::quorum_recovery::{Log, RecoverFrom};
+use quorate_model::record::RecordDoubt;
 use quorate_model::record::{Abandoned, Loss};
 use quorate_model::restore::{RestoreCause, RestoreFailure};
 use quorate_model::rotation::{Rotation, RotationStage};
@@ -283,13 +284,13 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             Waiting::SafePoint("the edit is committed once learner demo-3 is a voter".to_owned())
         }
         Waiting::SafePoint(_) => {
-            Waiting::StatusFromNewerVersion("status.formatVersion is 6, and this operator knows 5".to_owned())
+            let why = "status.formatVersion is 6, and this operator knows 5";
+            Waiting::RecordDoubt(RecordDoubt::Newer(why.to_owned()))
         }
-        Waiting::StatusFromNewerVersion(_) => Waiting::CrdTooOld(vec![
-            "status.incarnation".to_owned(),
-            "status.replacing".to_owned(),
-        ]),
-        Waiting::CrdTooOld(_) => Waiting::ClockDiffers(ClockDifference::Ahead(Span::seconds(3 * 3600))),
+        Waiting::RecordDoubt(RecordDoubt::Newer(_)) => {
+            Waiting::RecordDoubt(RecordDoubt::Incomplete { hash: "5f2c".repeat(16) })
+        }
+        Waiting::RecordDoubt(RecordDoubt::Incomplete { .. }) => Waiting::ClockDiffers(ClockDifference::Ahead(Span::seconds(3 * 3600))),
         Waiting::ClockDiffers(_) => Waiting::Unsafe(Unsafe::NoQuorum),
         Waiting::Unsafe(_) => may_be_lost(Loss::Refused(GuardVerdict::DataMissing)),
         Waiting::MayBeLost { loss: Loss::Refused(_), .. } => may_be_lost(Loss::VolumeGone),

@@ -1,5 +1,5 @@
-//! This operator meets the status of a newer one: it reports that, restarts lost Pods, and changes nothing else. The status of an
-//! earlier one, without a Pod template, starts nothing that was not committed.
+//! This operator meets the status of a newer one, or a record that is not whole: it reports that, keeps members running, and changes nothing
+//! else. A status without a Pod template starts nothing that was not committed.
 
 use crate::world::World;
 use quorate_api::Reason;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// A cluster of three whose status a newer operator wrote, with values and fields that this one does not know.
 fn world_with(newer: impl FnOnce(&mut Value)) -> World {
     let mut world = World::running(3);
-    world.edit(Kind::Cluster, "demo", |cluster| newer(&mut cluster["status"]));
+    world.tamper(Kind::Cluster, "demo", |cluster| newer(&mut cluster["status"]));
     world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["size"] = json!(1));
     world
 }
@@ -76,12 +76,54 @@ fn what_the_newer_operator_recorded_is_kept() {
 }
 
 #[test]
-fn a_deletion_waits_for_the_newer_operator() {
+fn a_deletion_does_not_wait_for_the_newer_operator() {
     let mut world = world_with(newer_format);
     world.edit(Kind::Cluster, "demo", |cluster| {
         cluster["metadata"]["deletionTimestamp"] = json!("2026-11-21T08:00:00Z");
     });
-    assert!(world.observe().unwrap().plan.effects.is_empty());
+    let effects = world.observe().unwrap().plan.effects;
+    assert_eq!(effects.len(), 3, "{effects:?}");
+    assert!(effects.iter().all(|effect| matches!(effect.as_kube(), Some(KubeEffect::DeletePod { .. }))));
+}
+
+/// The ways in which a record comes to lack something.
+fn lessen(way: usize, status: &mut Value) {
+    let fields = status.as_object_mut().unwrap();
+    match way {
+        0 => drop(fields.remove("bootstrap")),
+        1 => drop(fields.remove("recordHash")),
+        2 => fields["nextOrdinal"] = json!(9),
+        3 => fields["target"]["size"] = json!(1),
+        _ => fields["acceptedSpec"] = json!("{}"),
+    }
+}
+
+#[test]
+fn l01_a_record_without_its_hash_keeps_members_running_until_a_person_confirms_it() {
+    for way in 0..5 {
+        let mut world = world_with(|status| lessen(way, status));
+        world.remove(Kind::Pod, "demo-1");
+        let before = world.status();
+        let pass = world.observe().unwrap();
+        let effects: Vec<String> = pass.plan.effects.iter().map(ToString::to_string).collect();
+        assert!(matches!(&*effects, [only] if only.starts_with("create Pod demo-1")), "{way}: {effects:?}");
+        let (_, reason, message) = world.condition("Progressing");
+        assert_eq!(reason, Reason::RecordIncomplete.as_str(), "{message}");
+        assert_eq!(pass.status.record_hash, before.record_hash, "{way}: the record stays as it is");
+
+        let (_, confirmation) = message.split_once("operator.etcd.io/confirm-record=").unwrap();
+        let hash = confirmation.to_owned();
+        let confirm = |world: &mut World, hash: &str| {
+            world.edit(Kind::Cluster, "demo", |cluster| {
+                cluster["metadata"]["annotations"]["operator.etcd.io/confirm-record"] = json!(hash);
+            });
+        };
+        confirm(&mut world, &"0".repeat(64));
+        assert_eq!(world.condition("Progressing").1, reason, "another record is confirmed");
+        confirm(&mut world, &hash);
+        assert_ne!(world.condition("Progressing").1, reason, "{way}");
+        assert_ne!(world.observe().unwrap().status.record_hash, before.record_hash, "{way}");
+    }
 }
 
 #[test]

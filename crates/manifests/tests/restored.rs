@@ -112,7 +112,7 @@ fn an_etcd_cluster_that_came_back_without_its_volumes_does_not_begin_empty() {
         for member in ["demo-0", "demo-1", "demo-2"] {
             world.remove(Kind::Volume, member);
         }
-        world.edit(Kind::Cluster, "demo", |cluster| {
+        world.tamper(Kind::Cluster, "demo", |cluster| {
             cluster["metadata"]["labels"] = json!({ keys::VELERO_RESTORE: "nightly" });
             if !with_status {
                 cluster["status"] = json!(null);

@@ -10,6 +10,7 @@ use quorate_api::cluster::TlsProvider;
 use quorate_api::status::EtcdClusterStatus;
 use quorate_manifests::certificate::verify::{Presented, Verifier};
 use quorate_manifests::certificate::{Generate, KeyAlgorithm, KeyPair, LeafContent};
+use quorate_manifests::record::witness;
 use quorate_manifests::{
     Act, BackupHealth, ClusterObjects, Context, DataStoreHealth, Defaults, EventText, Invalid, Kind,
     NameConflict, Observation, Request, Situation, Write, events, request, snapshot, status,
@@ -129,7 +130,20 @@ impl World {
         pods
     }
 
+    /// Changes an object. The record in a status that this changes has its hash, as if the operator had written it.
     pub fn edit(&mut self, kind: Kind, name: &str, change: impl FnOnce(&mut Value)) {
+        self.tamper(kind, name, |object| {
+            let before = object["status"].clone();
+            change(object);
+            if kind == Kind::Cluster && object["status"] != before {
+                let status = serde_json::from_value(object["status"].clone()).unwrap();
+                object["status"]["recordHash"] = json!(witness::hash(&status));
+            }
+        });
+    }
+
+    /// Changes an object, and nothing else of it.
+    pub fn tamper(&mut self, kind: Kind, name: &str, change: impl FnOnce(&mut Value)) {
         let mut object = self.objects.remove(&(kind, name.to_owned())).unwrap();
         change(&mut object);
         self.put(kind, object);

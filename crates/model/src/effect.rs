@@ -86,12 +86,10 @@ impl Plan {
 /// The protocols that can end a pass, in the order in which they run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// A newer operator wrote the status: only restarts.
-    NewerStatus,
-    /// The API server does not store the record: only restarts.
-    CrdTooOld,
     /// The cluster is being deleted.
     Delete,
+    /// The record is not known to be whole: only what may be done whatever it says.
+    RecordDoubt,
     /// Two cluster ids, or a member under the name of another: nothing is touched.
     SplitBrain,
     /// `spec.paused`.
@@ -136,12 +134,9 @@ impl Protocol {
     /// The page in docs/protocols that describes it.
     pub fn page(self) -> &'static str {
         match self {
-            Self::NewerStatus
-            | Self::CrdTooOld
-            | Self::SplitBrain
-            | Self::Pause
-            | Self::ForeignObjects
-            | Self::NoQuorum => "halt",
+            Self::RecordDoubt | Self::SplitBrain | Self::Pause | Self::ForeignObjects | Self::NoQuorum => {
+                "halt"
+            }
             Self::Delete => "delete",
             Self::Adopt => "adopt",
             Self::RecoverQuorum => "recover-quorum",
@@ -163,9 +158,8 @@ impl Protocol {
 impl fmt::Display for Protocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NewerStatus => "newer status",
-            Self::CrdTooOld => "older CustomResourceDefinition",
             Self::Delete => "delete",
+            Self::RecordDoubt => "record in doubt",
             Self::SplitBrain => "split brain",
             Self::Pause => "pause",
             Self::Adopt => "adopt",

@@ -32,7 +32,7 @@ macro_rules! rules {
     };
 }
 
-// R4, R8, R19, R23, R24, R25, R26, the parts of R15, L3, P and what is verified are shown to be needed by the simulation; R13, R14 and R18 by tests of the operator.
+// R4, R8, R19, R22, R23, R24, R25, R26, the parts of R15, L3, P and what is verified are shown to be needed by the simulation; R13, R14 and R18 by tests of the operator.
 rules! {
     R4 = "R4",
     R8 = "R8",
@@ -48,6 +48,7 @@ rules! {
     R15Errors = "R15 errors",
     R15Canary = "R15 canary",
     R18 = "R18",
+    R22 = "R22",
     R23 = "R23",
     R24 = "R24",
     R25 = "R25",

@@ -1,5 +1,6 @@
 //! The record: the facts and intents that status keeps and that outlive the operator. Everything else can be observed again.
 
+mod doubt;
 mod replacement;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use crate::snapshot::{Authority, DEFRAGMENT_DEADLINE};
 use crate::target::{Medium, Target};
 use crate::time::{Instant, Span};
 use crate::version::{Minor, Version};
+pub use doubt::RecordDoubt;
 pub use replacement::{Loss, Replaced, Replacement, ReplacementEnd, Suspicion};
 
 /// The recorded part of a cluster's status.

@@ -32,7 +32,7 @@ use crate::object::{ManagedObject, ObservedObject};
 use crate::priority::PriorityClassRefused;
 use crate::quorum::has_quorum;
 use crate::quorum_recovery::{ReadOnlyPod, RecoverFrom};
-use crate::record::Record;
+use crate::record::{Record, RecordDoubt};
 use crate::restore::{Restore, RestoreFailure};
 use crate::rotation::{Handshake, RotationPolicy};
 use crate::target::{PodRevision, Retention, Target};
@@ -121,11 +121,8 @@ pub struct Snapshot {
     pub auth_policy: AuthPolicy,
     /// Where members ran, as status has it.
     pub last_nodes: BTreeMap<MemberName, LastNodes>,
-    /// Why status was written by a newer operator, if it was: then the record is not complete.
-    pub newer_status: Option<String>,
-    /// The fields of status that the API server did not store when the record was last written, if there were any: then it forgets what
-    /// the operator begins.
-    pub not_stored: Option<Vec<String>>,
+    /// Why the record is not known to be whole, if so (R22).
+    pub record_doubt: Option<RecordDoubt>,
     /// How far the operator's clock is from the API server's, if it is too far to judge by it what is old, or to sign.
     pub clock_differs: Option<ClockDifference>,
     /// The members whose claims were to be read from the API server, since their Pods were to be ended, and could not be, and why.
@@ -585,7 +582,12 @@ impl Snapshot {
     /// Whether this incarnation never served a client: a bootstrap attempt is recorded, and no cluster id, leader or identity annotation.
     /// Where no attempt is recorded, status was lost, and nothing is known.
     pub fn never_served(&self, record: &Record) -> bool {
-        record.attempt > 0 && record.cluster_id.is_none() && !record.had_leader && !self.has_identity()
+        let is_whole = self.record_doubt.is_none();
+        is_whole
+            && record.attempt > 0
+            && record.cluster_id.is_none()
+            && !record.had_leader
+            && !self.has_identity()
     }
 
     /// Whether its data stay when it is deleted: the retention policy says so, or the backup that was to come before is not known to be

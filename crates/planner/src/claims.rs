@@ -38,7 +38,7 @@ fn keeping_data<'a>(draft: &'a Draft<'_>) -> impl Iterator<Item = &'a MemberName
 fn outlook(draft: &Draft<'_>, member: &MemberName) -> ClaimOutlook {
     let record = &draft.record;
     // Nothing else is done under these.
-    let is_halted = draft.seen.paused || draft.seen.newer_status.is_some() || draft.seen.not_stored.is_some();
+    let is_halted = draft.seen.paused || draft.seen.record_doubt.is_some();
     if draft.seen.deleting {
         ClaimOutlook::Deleted
     } else if record.quorum_recovery.is_some() {

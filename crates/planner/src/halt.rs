@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use quorate_model::{Ca, ManagedObject, MemberName, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
-use crate::{budget, certificates, connection, restart, safety};
+use crate::{budget, certificates, connection, restart, safety, upkeep};
 
 /// R12: members of two clusters behind one name, or another member than the name says. Nothing is touched.
 pub(crate) fn on_split_brain(draft: &mut Draft<'_>) -> Flow {
@@ -22,32 +22,44 @@ pub(crate) fn on_split_brain(draft: &mut Draft<'_>) -> Flow {
     ON
 }
 
-/// A newer operator wrote the status: the record is not complete. Lost Pods of the members that are known are restarted on
-/// their own volumes, certificates that are due are renewed, and the connection Secret and the budget are kept up: nothing in status can contradict that. Nothing else
-/// is done, not even a deletion.
-pub(crate) fn on_newer_status(draft: &mut Draft<'_>) -> Flow {
-    let Some(why) = draft.seen.newer_status.clone() else { return ON };
-    draft.wait(Waiting::StatusFromNewerVersion(why));
-    if restart_known_members(draft) {
-        certificates::renew(draft);
-        connection::keep_up(draft);
-        budget::keep_up(draft);
+/// R22: the record is not known to be whole.
+pub(crate) fn on_record_doubt(draft: &mut Draft<'_>) -> Flow {
+    let Some(doubt) = draft.seen.record_doubt.clone() else { return ON };
+    draft.wait(Waiting::RecordDoubt(doubt));
+    let is_unclear =
+        safety::is_split(draft.seen, draft.now) || safety::wrong_member(draft.seen, draft.now).is_some();
+    if !is_unclear {
+        keep_running(draft);
     }
     DONE
 }
 
-/// R22: the API server does not store the record, so whatever this operator begins is forgotten by the next pass. Lost Pods are
-/// restarted on their own volumes, certificates that are due are renewed, and the connection Secret and the budget are kept up, which needs no record; and nothing else
-/// is done, not even a deletion.
-pub(crate) fn on_outdated_definition(draft: &mut Draft<'_>) -> Flow {
-    let Some(fields) = draft.seen.not_stored.clone() else { return ON };
-    draft.wait(Waiting::CrdTooOld(fields));
-    if restart_known_members(draft) {
+/// `spec.paused`.
+pub(crate) fn when_paused(draft: &mut Draft<'_>) -> Flow {
+    if !draft.seen.paused {
+        return ON;
+    }
+    draft.wait(Waiting::Paused);
+    keep_running(draft);
+    DONE
+}
+
+/// What may be done whatever the record says and whatever else is forbidden. Lost Pods, and Pods that ended, are created again on the volumes
+/// of their members. Clients are led to members that serve. Certificates that are due are renewed, and the connection Secret and the
+/// budget are kept up. Nothing in status can contradict that, and a cluster without it loses its members one by one.
+fn keep_running(draft: &mut Draft<'_>) {
+    let record = &draft.record;
+    let members_run = record.target.as_ref().is_some_and(|target| target.size > 0) && !record.hibernating;
+    // An incarnation that makes way for another one stays as far stopped as it is.
+    let stays = record.next_incarnation.is_none();
+    if record.is_bootstrapped() && members_run && stays {
+        restart::finished_pods(draft);
+        restart::missing_pods(draft);
+        upkeep::lead_clients(draft);
         certificates::renew(draft);
         connection::keep_up(draft);
         budget::keep_up(draft);
     }
-    DONE
 }
 
 /// R23: the clocks differ. It is reported; safety refuses what would be judged by the clock.
@@ -55,42 +67,6 @@ pub(crate) fn on_clock(draft: &mut Draft<'_>) {
     if let Some(differs) = draft.seen.clock_differs {
         draft.wait(Waiting::ClockDiffers(differs));
     }
-}
-
-/// W1 where the record may lack something, for the members that it has. Returns whether they are at work.
-fn restart_known_members(draft: &mut Draft<'_>) -> bool {
-    let record = &draft.record;
-    let members_run = record.target.as_ref().is_some_and(|target| target.size > 0) && !record.hibernating;
-    // An incarnation that makes way for another one stays as far stopped as it is.
-    let stays = record.next_incarnation.is_none();
-    let is_unclear =
-        safety::is_split(draft.seen, draft.now) || safety::wrong_member(draft.seen, draft.now).is_some();
-    let is_at_work = record.is_bootstrapped()
-        && members_run
-        && stays
-        && !draft.seen.deleting
-        && !draft.seen.paused
-        && !is_unclear;
-    if is_at_work {
-        restart::missing_pods(draft);
-    }
-    is_at_work
-}
-
-/// `spec.paused`: lost Pods are restarted on their own volumes, and nothing else is done.
-pub(crate) fn when_paused(draft: &mut Draft<'_>) -> Flow {
-    if !draft.seen.paused {
-        return ON;
-    }
-    draft.wait(Waiting::Paused);
-    let members_run = draft.record.target.as_ref().is_some_and(|target| target.size > 0);
-    // An incarnation that makes way for another one stays as far stopped as it is.
-    let stays = draft.record.next_incarnation.is_none();
-    if draft.record.is_bootstrapped() && members_run && stays && !draft.record.hibernating {
-        restart::finished_pods(draft);
-        restart::missing_pods(draft);
-    }
-    DONE
 }
 
 /// Objects that this EtcdCluster does not own have its names. A running cluster is still maintained; a new one is not

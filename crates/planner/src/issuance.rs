@@ -16,9 +16,8 @@ pub(crate) fn keep(draft: &mut Draft<'_>, ended_by: Option<Protocol>) {
     let is_held = matches!(
         ended_by,
         Some(
-            Protocol::NewerStatus
-                | Protocol::CrdTooOld
-                | Protocol::Delete
+            Protocol::Delete
+                | Protocol::RecordDoubt
                 | Protocol::SplitBrain
                 | Protocol::Pause
                 | Protocol::ForeignObjects

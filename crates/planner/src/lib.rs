@@ -64,10 +64,9 @@ pub fn plan(seen: &Snapshot, now: Instant) -> Plan {
 
 fn protocols(draft: &mut Draft<'_>) -> ControlFlow<Protocol> {
     claims::report(draft);
-    by(Protocol::NewerStatus, halt::on_newer_status(draft))?;
-    by(Protocol::CrdTooOld, halt::on_outdated_definition(draft))?;
     halt::on_clock(draft);
     by(Protocol::Delete, deletion::finalize(draft))?;
+    by(Protocol::RecordDoubt, halt::on_record_doubt(draft))?;
     by(Protocol::SplitBrain, halt::on_split_brain(draft))?;
     network_policy::keep_up(draft);
     by(Protocol::RecoverQuorum, recover::run(draft))?;

@@ -351,10 +351,13 @@ fn may_ungate(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
 }
 
 /// R1, where the cluster begins with a snapshot: no member begins with nothing, and none with the snapshot once members may have
-/// acknowledged writes.
+/// acknowledged writes. R22: a volume of this EtcdCluster that gave way to a snapshot shows that one was ordered, also where the record lost
+/// that.
 fn begins_as_recorded(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Judged {
     match boot {
-        Boot::New if scene.record.restore.is_some() || scene.seen.restore.is_some() => {
+        Boot::New
+            if scene.record.restore.is_some() || scene.seen.restore.is_some() || any_gave_way(scene.seen) =>
+        {
             forbid(Unsafe::MustRestore(member.clone()))
         }
         Boot::Restore if scene.record.restore.is_none() => {
@@ -363,6 +366,11 @@ fn begins_as_recorded(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Jud
         Boot::Restore if must_have_data(scene.record) => forbid(Unsafe::RestoresAgain(member.clone())),
         Boot::New | Boot::Restore | Boot::Join | Boot::Resume | Boot::Read | Boot::Extract => Ok(()),
     }
+}
+
+/// Whether data of this EtcdCluster made way for those of a snapshot.
+fn any_gave_way(seen: &Snapshot) -> bool {
+    seen.volumes.values().any(|volume| volume.gave_way && volume.cluster_uid.as_ref() == Some(&seen.uid))
 }
 
 /// Whether the bootstrap members of a restore have had a leader. From then on one of them may have acknowledged writes, and etcd does

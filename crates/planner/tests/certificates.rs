@@ -4,6 +4,7 @@ use crate::world::certificates::{DAY, authority, none};
 use crate::world::{World, name};
 use quorate_model::certificate::Validity;
 use quorate_model::effect::Unsafe;
+use quorate_model::record::RecordDoubt;
 use quorate_model::snapshot::AuthorityLoss;
 use quorate_model::target::Retention;
 use quorate_model::{
@@ -311,7 +312,7 @@ fn m08_nothing_is_signed_while_the_clock_differs_and_what_is_due_is_signed_when_
 #[test]
 fn m21_leaves_are_renewed_and_the_budget_is_kept_up_after_the_operator_was_rolled_back() {
     let mut world = World::running(3);
-    world.seen.newer_status = Some("status.formatVersion is 6, and this operator knows 5".to_owned());
+    world.seen.record_doubt = Some(RecordDoubt::Newer("status.formatVersion is 6".to_owned()));
     age(&mut world, Leaf::Peer, 300);
     let lacking =
         certificates(&mut world.seen).leaves.get_mut(&Leaf::Client).unwrap().content.as_mut().unwrap();

@@ -6,6 +6,7 @@ use crate::world::World;
 use crate::world::rotation::step;
 use quorate_model::certificate::Validity;
 use quorate_model::effect::Unsafe;
+use quorate_model::record::RecordDoubt;
 use quorate_model::snapshot::{
     Asked, Authority, GivenAuthority, IssuedLeaf, IssuedSecret, LeafCertificate, SeenCertificate,
 };
@@ -65,7 +66,7 @@ fn each_state_of_a_certificate_has_its_act_and_what_is_of_others_has_none() {
         world.seen.paused = true;
         assert_eq!(asks(&mut world), [""; 0], "paused: {one:?}");
         world.seen.paused = false;
-        world.seen.newer_status = Some("a newer operator wrote it".to_owned());
+        world.seen.record_doubt = Some(RecordDoubt::Newer("a newer operator wrote it".to_owned()));
         assert_eq!(asks(&mut world), [""; 0], "of a newer status: {one:?}");
     }
 }
@@ -115,8 +116,8 @@ fn r26_what_the_accepted_spec_does_not_ask_for_is_refused() {
     let holds: [fn(&mut World); 4] = [
         |world| world.seen.paused = true,
         |world| world.seen.deleting = true,
-        |world| world.seen.newer_status = Some("newer".to_owned()),
-        |world| world.seen.not_stored = Some(vec!["acceptedSpec".to_owned()]),
+        |world| world.seen.record_doubt = Some(RecordDoubt::Newer("newer".to_owned())),
+        |world| world.seen.record_doubt = Some(RecordDoubt::Incomplete { hash: "ab".to_owned() }),
     ];
     for hold in holds {
         let mut world = with(free());

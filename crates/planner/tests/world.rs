@@ -151,8 +151,7 @@ impl World {
     pub fn new(size: usize) -> Self {
         Self {
             seen: Snapshot {
-                newer_status: None,
-                not_stored: None,
+                record_doubt: None,
                 clock_differs: None,
                 claims_not_read: BTreeMap::new(),
                 restore: None,

@@ -10,7 +10,7 @@ use quorate_api::Explanation;
 use quorate_manifests::{BackupHealth, DataStoreHealth, Kind, NameConflict};
 use quorate_model::auth::SeenAuth;
 use quorate_model::snapshot::{BackupState, DefaultsTurn};
-use quorate_model::{ClockDifference, ClusterId, ClusterRef, Instant, Snapshot, Span};
+use quorate_model::{ClockDifference, ClusterId, ClusterRef, Instant, Snapshot};
 
 use crate::calm::Calm;
 use crate::comparing::Comparing;
@@ -21,10 +21,6 @@ use crate::priority::PriorityClass;
 use crate::progress::Progress;
 use crate::recent::Recent;
 use crate::write_cache::WriteCache;
-
-/// How long after the API server did not store a record the next one is written. Nothing reports that the CustomResourceDefinition was
-/// replaced.
-const WRITE_AGAIN: Span = Span::seconds(300);
 
 /// What is kept of one cluster from pass to pass.
 #[derive(Clone, Debug, Default)]
@@ -39,8 +35,6 @@ pub struct Memory {
     /// Whether the operator's PriorityClass is why Pods are refused.
     pub(crate) priority_class: PriorityClass,
     pub(crate) failure: Option<Explanation>,
-    /// What the API server did not store when the record was last written.
-    pub(crate) not_stored: Option<NotStored>,
     pub(crate) progress: Progress,
     pub(crate) recent: Recent,
     pub(crate) calm: Calm,
@@ -71,15 +65,6 @@ pub struct Memory {
     budgets: WriteCache<PodDisruptionBudget>,
     secrets: WriteCache<Secret>,
     network_policies: WriteCache<NetworkPolicy>,
-}
-
-/// A record that the API server did not store as it was written.
-#[derive(Clone, Debug)]
-pub(crate) struct NotStored {
-    /// The fields of status that it lacks.
-    pub(crate) fields: Vec<String>,
-    /// When it was written.
-    pub(crate) at: Instant,
 }
 
 impl Memory {
@@ -142,13 +127,6 @@ impl Memory {
     /// The failure of the last pass, which status still reports.
     pub fn failure(&self) -> Option<&Explanation> {
         self.failure.as_ref()
-    }
-
-    /// What the API server does not store of the record, until that is tried again.
-    pub(crate) fn not_stored(&self, now: Instant) -> Option<Vec<String>> {
-        let last = self.not_stored.as_ref()?;
-        let is_recent = last.at <= now && now - last.at < WRITE_AGAIN;
-        is_recent.then(|| last.fields.clone())
     }
 
     /// A backup before the end of the cluster cannot be created in a namespace that ends as well.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use kube_core::Resource as _;
 use quorate_api::status::EtcdClusterStatus;
-use quorate_api::{EtcdCluster, Explanation, Reason};
+use quorate_api::{EtcdCluster, Explanation};
 use quorate_manifests::trouble::with_trouble;
 use quorate_manifests::{BackupHealth, DataStoreHealth, Defaults, Invalid, NameConflict, Situation, status};
 use quorate_model::mutants::{Rule, is_broken};
@@ -304,32 +304,6 @@ impl Planned {
             backups: self.backups.as_ref(),
             data_store: self.data_store.as_ref(),
             now: *at,
-        }
-    }
-
-    /// Whether a record is written although status reports that the API server did not store the last one.
-    fn tries_again(&self) -> bool {
-        let before = parsed(&self.cluster).and_then(|cluster| cluster.status.as_ref());
-        let is_reported = before.is_some_and(|before| {
-            before.conditions.iter().any(|condition| condition.reason == Reason::CrdTooOld.as_str())
-        });
-        is_reported && self.snapshot.not_stored.is_none() && self.plan.record != self.snapshot.record
-    }
-
-    /// The status to write with the record. While it is not known whether that is stored, the conditions stay as they are: they would change
-    /// with every try.
-    fn tried_status(&self, cluster: &EtcdCluster) -> EtcdClusterStatus {
-        let status = self.status.clone();
-        let before = cluster.status.as_ref().filter(|_| self.tries_again());
-        match before {
-            Some(before) => EtcdClusterStatus {
-                conditions: before.conditions.clone(),
-                phase: before.phase,
-                summary: before.summary.clone(),
-                waiting_orders: before.waiting_orders.clone(),
-                ..status
-            },
-            None => status,
         }
     }
 

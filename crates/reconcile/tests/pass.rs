@@ -118,57 +118,21 @@ fn reason(driver: &Driver) -> String {
 }
 
 #[test]
-fn m07_a_record_that_the_api_server_does_not_store_is_taken_back_and_no_effect_follows() {
+fn l01_nothing_is_begun_by_a_record_that_the_api_server_stored_in_part() {
     let mut driver = Driver::planning(vec![volume(0)]);
     let record = driver.only();
-    assert!(matches!(driver.writes(&record, Ok(Some(pruned(&record, 8)))), Some(Event::Recorded(Err(_)))));
-    let take_back = driver.only();
-    assert_eq!(take_back.purpose, Purpose::Report);
-    let Task::Write(Write { act: Act::PatchStatus(patch), .. }) = &take_back.task else { panic!() };
-    assert_eq!(patch["status"]["clusterToken"], json!(null), "what was stored of it: {patch:#}");
-    driver.writes(&take_back, Ok(Some(cluster(9))));
+    let stored = pruned(&record, 8);
+    assert!(matches!(driver.writes(&record, Ok(Some(stored))), Some(Event::Recorded(Err(_)))));
     assert_eq!(driver.next(), None, "no effect");
-    assert_eq!(driver.end(), &stopped(Retry::Now));
+    assert_eq!(driver.end(), &stopped(Retry::Degraded));
 
     driver.next_pass(Vec::new());
     let report = driver.only();
     let reported = driver.stored(&report, 10);
     driver.writes(&report, Ok(Some(reported)));
-    assert_eq!((driver.end(), &*reason(&driver)), (&PassEnd::Done, Reason::CrdTooOld.as_str()));
+    assert_eq!((driver.end(), &*reason(&driver)), (&PassEnd::Done, Reason::RecordIncomplete.as_str()));
     driver.next_pass(Vec::new());
     assert_eq!(driver.next(), None, "nothing has changed, so nothing is written");
-}
-
-#[test]
-fn m07_a_record_that_was_not_stored_is_written_again_after_a_while_and_the_report_stays_until_it_is_stored() {
-    let mut driver = Driver::planning(vec![volume(0)]);
-    let record = driver.only();
-    driver.writes(&record, Ok(Some(pruned(&record, 8))));
-    let take_back = driver.only();
-    driver.writes(&take_back, Ok(Some(cluster(9))));
-    driver.next_pass(Vec::new());
-    let report = driver.only();
-    let reported = driver.stored(&report, 10);
-    driver.writes(&report, Ok(Some(reported)));
-
-    driver.confirm();
-    driver.next_pass(Vec::new());
-    assert_eq!(driver.next(), None, "nothing has changed");
-    driver.now = driver.now + Span::seconds(301);
-    driver.next_pass(vec![volume(0)]);
-    let again = driver.only();
-    let Task::Write(Write { act: Act::PatchStatus(patch), .. }) = &again.task else { panic!() };
-    assert_eq!((&patch["status"]["conditions"], &patch["status"]["phase"]), (&json!(null), &json!(null)));
-    assert_eq!(patch["status"]["bootstrap"]["attempt"], json!(1));
-    let stored = driver.stored(&again, 11);
-    assert_eq!(driver.writes(&again, Ok(Some(stored))), Some(Event::Recorded(Ok(()))));
-    assert_eq!(driver.next(), None, "the next pass reports what is done");
-    assert_eq!(driver.end(), &stopped(Retry::Now));
-    driver.next_pass(vec![volume(0)]);
-    let report = driver.only();
-    assert_eq!(report.purpose, Purpose::Record);
-    let Task::Write(Write { act: Act::PatchStatus(patch), .. }) = &report.task else { panic!() };
-    assert!(patch["status"]["conditions"].is_array(), "{patch:#}");
 }
 
 #[test]

@@ -38,6 +38,8 @@ pub fn first(random: &mut Random) -> Value {
     let mut spec = json!({ "size": size, "version": version, "storageSpec": { "volumeSizeRequest": "1Gi" } });
     if random.below(4) != 0 {
         spec["tls"] = json!({ "provider": "disabled" });
+    } else if random.below(2) == 0 {
+        spec["auth"] = json!({ "enabled": true });
     }
     if random.below(6) == 0 {
         spec["storageSpec"] = json!({ "medium": "Memory" });

@@ -249,6 +249,8 @@ impl World {
                 format!("written although nothing had changed: {}", self.changes_after(before).join("; "));
             self.oracle.add_violation(Property::RestIsQuiet, how);
         } else if self.is_well()
+            // Status was lost beside a spec that is refused: nothing is recorded before a person corrects it.
+            && self.record().is_bootstrapped()
             && let Err(how) = self.trusts_only_what_is_recorded()
         {
             self.oracle.add_violation(Property::OnlyTheRecordedAreTrusted, how);
@@ -281,7 +283,7 @@ impl World {
     fn nothing_is_left(&self) -> Result<(), String> {
         let has_data = !self.names(Kind::Volume).is_empty();
         let mut kept = authorities(&self.at).to_vec();
-        kept.retain(|authority| has_data || self.is_newer_than_the_cluster(authority));
+        kept.retain(|authority| has_data || self.came_while_the_cluster_ended(authority));
         for kind in [Kind::Pod, Kind::Service, Kind::Budget, Kind::Secret] {
             let mut left = self.names(kind);
             left.retain(|name| kind != Kind::Secret || !kept.contains(name));
@@ -292,12 +294,12 @@ impl World {
         Ok(())
     }
 
-    /// Whether this Secret was created when the cluster was gone.
-    fn is_newer_than_the_cluster(&self, secret: &str) -> bool {
+    /// Whether this Secret was created when the cluster was being deleted or gone, as only a late request does.
+    fn came_while_the_cluster_ended(&self, secret: &str) -> bool {
         let version = |secret: &Value| text(secret, "/metadata/resourceVersion").parse().ok();
         let created = self.object(Kind::Secret, secret).and_then(|secret| version(&secret));
-        created
-            .is_some_and(|created| self.changes_since(Kind::Cluster, created).is_some_and(|of| of.is_empty()))
+        let since = created.and_then(|created| self.changes_since(Kind::Cluster, created));
+        since.is_some_and(|changes| changes.iter().all(|change| deleting(&change.object)))
     }
 }
 

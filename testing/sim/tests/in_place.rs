@@ -1,6 +1,7 @@
 //! A cluster whose data are replaced by those of a snapshot, in place: no member of the old incarnation serves beside one of the new,
 //! whatever happens on the way.
 
+use quorate_manifests::record::witness;
 use quorate_model::Step;
 use quorate_sim::explore::{Scope, explore};
 use quorate_sim::history::{History, ends_well, plain, sound_story};
@@ -150,17 +151,17 @@ fn every_history_of_a_restore_in_place_of_one_with_two_crashes_or_lost_or_late_r
     });
 }
 
-/// A definition of before restores in place.
-fn older_definition() -> Value {
+/// The definition of another program: it drops these fields of status, also of what was stored earlier.
+fn another_definition() -> Value {
     json!({ "edit": { "definition": { "lacks": ["replacing", "incarnation", "bootstrap/restore"] } } })
 }
 
 #[test]
-fn m07_an_order_that_the_definition_cannot_record_stops_nothing_until_the_definition_is_replaced() {
+fn m07_an_order_that_the_definition_cannot_record_stops_nothing() {
     let history = json!({
         "spec": plain(3),
         "departures": [
-            { "at": "rest", "what": older_definition() },
+            { "at": "rest", "what": another_definition() },
             { "at": "rest", "what": { "edit": { "etcdRestore": "back" } } },
         ],
     });
@@ -171,11 +172,56 @@ fn m07_an_order_that_the_definition_cannot_record_stops_nothing_until_the_defini
     for step in ["J2", "J3", "J4", "B1#2", "B3#4"] {
         assert!(!told.contains(&format!(" {step}: ")), "{step} was carried out: {story}");
     }
-    assert!(told.contains("CustomResourceDefinition"), "{story}");
+    assert!(told.contains("status.recordHash"), "{story}");
+}
 
-    let current = json!({ "edit": { "definition": {} } });
+#[test]
+fn l01_a_definition_that_forgets_in_the_middle_of_a_restore_starts_no_empty_member() {
     let order = json!({ "edit": { "etcdRestore": "back" } });
-    let departures = [("rest", older_definition()), ("rest", order), ("after:J1#2", current)];
-    let departures = departures.map(|(at, what)| json!({ "at": at, "what": what }));
-    ends_well(&json!({ "spec": plain(3), "departures": departures }));
+    let mut happened = 0;
+    for at in ["after:J1#1", "after:J3#1", "after:J4#1", "before:B4#4", "after:B4#4", "before:B6#2"] {
+        for then in [None, Some("crash")] {
+            let mut departures = vec![
+                json!({ "at": "rest", "what": order }),
+                json!({ "at": at, "what": another_definition() }),
+            ];
+            departures.extend(then.map(|fault| json!({ "at": "+1", "what": { "fault": fault } })));
+            let history = json!({ "spec": plain(3), "departures": departures });
+            let history: History = serde_json::from_value(history).expect("a history");
+            let story = history.story();
+            happened += usize::from(story.all_came_about());
+            let told = story.to_string();
+            let since = told.split("definition").nth(1).unwrap_or_default();
+            assert!(!since.contains("(new;"), "an empty member is started: {story}");
+            for property in ["A1", "A2", "S1", "R1"] {
+                assert!(!told.contains(&format!("VIOLATED {property}")), "{story}");
+            }
+        }
+    }
+    assert!(happened >= 8, "{happened}");
+}
+
+#[test]
+fn l01_a_record_that_is_put_right_or_confirmed_goes_on_with_what_was_begun() {
+    let order = json!({ "edit": { "etcdRestore": "back" } });
+    for field in ["replacing", "members", "recordHash", "formatVersion"] {
+        for at in ["after:J1#1", "before:J3#1"] {
+            let spoil = json!({ "fault": { "spoil-status": field } });
+            let departures = [("rest", order.clone()), (at, spoil)];
+            let departures = departures.map(|(at, what)| json!({ "at": at, "what": what }));
+            ends_well(&json!({ "spec": plain(3), "wide": true, "departures": departures }));
+        }
+    }
+    let mut world = History { spec: plain(3), ..History::default() }.start();
+    while world.go().is_some() {}
+    world.edit(&another_definition()).unwrap();
+    world.edit(&order["edit"]).unwrap();
+    while world.go().is_some() {}
+    world.edit(&json!({ "definition": {} })).unwrap();
+    let hash = witness::hash(&world.cluster().unwrap().status.unwrap());
+    let confirm = json!({ "metadata": { "annotations": { "operator.etcd.io/confirm-record": hash } } });
+    world.edit(&confirm).unwrap();
+    while world.go().is_some() {}
+    world.judge_rest();
+    assert_eq!(world.oracle.violation(), None, "the order is carried out");
 }

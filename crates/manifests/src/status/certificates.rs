@@ -190,9 +190,7 @@ fn overdue(picture: &Picture<'_>, seen: &Certificates, leaf: Leaf) -> String {
         seen.leaves.get(&leaf).and_then(|secret| Some(secret.content.as_ref().ok()?.validity.not_after));
     let ends = ends.map(|ends| format!(" and ends on {}", time(ends).0)).unwrap_or_default();
     let comes = seen.given.as_ref().filter(|_| leaf.ca() == Ca::Clients && seen.keyless().is_some());
-    let why = if picture.seen.paused {
-        "While spec.paused is true nothing is renewed: set it to false".to_owned()
-    } else if let Some(given) = comes {
+    let why = if let Some(given) = comes {
         let found = given.leaf(leaf, picture.now).err().map(|why| format!(": {why}")).unwrap_or_default();
         format!(
             "It comes from where {} does, and none that is newer is there{found}. The authority cannot sign here: once it has ended, clients are refused",

@@ -244,7 +244,7 @@ fn is_reason_to_worry(progressing: &Condition) -> bool {
         Reason::StatusNotWritten,
         Reason::MembershipChangeRefused,
         Reason::StatusFromNewerVersion,
-        Reason::CrdTooOld,
+        Reason::RecordIncomplete,
         Reason::ClockDiffers,
         Reason::FinalBackupMissing,
     ];

@@ -332,16 +332,9 @@ fn row(waiting: &Waiting) -> Row {
         )
         .stopping(Stops::Nothing),
         Waiting::SafePoint(why) => moves(Reason::SpecPending, why).stopping(Stops::NextChange),
-        Waiting::StatusFromNewerVersion(why) => needs_person(
-            Reason::StatusFromNewerVersion,
-            format!(
-                "a newer operator wrote the status of this cluster: {why}. Lost Pods are restarted on their own volumes, certificates \
-                 are renewed, the PodDisruptionBudget is kept up, and nothing else is done. Upgrade the operator"
-            ),
-        )
-        .stopping(Stops::Everything),
-        Waiting::CrdTooOld(fields) => {
-            needs_person(Reason::CrdTooOld, text::crd_too_old(fields)).stopping(Stops::Everything)
+        Waiting::RecordDoubt(doubt) => {
+            let (reason, why) = text::record_doubt(doubt);
+            needs_person(reason, why).stopping(Stops::Everything)
         }
         Waiting::ClockDiffers(differs) => needs_person(
             Reason::ClockDiffers,

@@ -234,7 +234,7 @@ impl fmt::Display for Unsafe {
             }
             Self::MustRestore(member) => write!(
                 f,
-                "{member} must not start without data: spec.bootstrap.restore has the cluster begin with those of a snapshot"
+                "{member} must not start without data: the cluster begins with those of a snapshot"
             ),
             Self::RestoresAgain(member) => write!(
                 f,

@@ -8,7 +8,7 @@ use crate::ids::{ClusterId, MemberId};
 use crate::incarnation::Order;
 use crate::names::{MemberName, PeerUrl};
 use crate::quorum_recovery::{Log, RecoverFrom};
-use crate::record::Loss;
+use crate::record::{Loss, RecordDoubt};
 use crate::restore::RestoreFailure;
 use crate::rotation::Rotation;
 use crate::snapshot::{AuthorityLoss, Database, KeptOutByAuth};
@@ -205,10 +205,8 @@ pub enum Waiting {
     NoFinalBackup(String),
     /// A change of the spec is not committed yet.
     SafePoint(String),
-    /// A newer operator wrote the status, so that the record is not complete; why this is known.
-    StatusFromNewerVersion(String),
-    /// The API server does not store these fields of status: its CustomResourceDefinition is older than the operator.
-    CrdTooOld(Vec<String>),
+    /// The record in status is not known to be whole.
+    RecordDoubt(RecordDoubt),
     /// The operator's clock and the API server's differ.
     ClockDiffers(ClockDifference),
     /// A safety rule forbids the next step for now.

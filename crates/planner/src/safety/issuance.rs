@@ -66,7 +66,7 @@ fn as_asked<'a>(scene: &Scene<'a>, leaf: Leaf, asked: Option<&Asked>) -> Result<
 /// What there is of a leaf, where anything may be changed at all.
 fn of_leaf<'a>(scene: &Scene<'a>, leaf: Leaf) -> Result<&'a IssuedLeaf, Unsafe> {
     let seen = scene.seen;
-    if seen.paused || seen.deleting || seen.newer_status.is_some() || seen.not_stored.is_some() {
+    if seen.paused || seen.deleting || seen.record_doubt.is_some() {
         forbid(Unsafe::NotAsked)?;
     }
     seen.issuance.leaves.get(&leaf).ok_or(Unsafe::NotAsked)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kube_core::DeserializeGuard;
 use quorate_api::EtcdCluster;
-use quorate_manifests::record::not_stored;
+use quorate_manifests::record::witness;
 use quorate_manifests::request::{default_priority_class, write_record, write_status};
 use quorate_manifests::trouble::{self, with_trouble};
 use quorate_manifests::{AgentDelivery, Context, Invalid, Request, Write, invalid_status, request};
@@ -20,7 +20,7 @@ use super::certificates::Issue;
 use super::write::{Owner, WriteEnd, WriteFailure, WriteRun};
 use super::{Event, PassEnd, Planned, Stop, Upcoming, parsed, uid};
 use crate::command::{Command, CommandId, Purpose, Reply, Task};
-use crate::memory::{Memory, NotStored};
+use crate::memory::Memory;
 use crate::objects::{Object, ReadCluster};
 use crate::priority::{PriorityClass, Tries};
 use crate::reply::{CallError, EffectError, Retry, WriteError, lost_reply_counts_as_done};
@@ -28,8 +28,8 @@ use crate::reply::{CallError, EffectError, Retry, WriteError, lost_reply_counts_
 /// How long an eviction may be refused before status reports it: drains take their turn.
 const BLOCKED_FOR_LONG: Span = Span::seconds(60);
 
-/// The record was not stored. The next pass reports it, or reports that it is stored now.
-const NOT_STORED: Stop = Stop { retry: Retry::Now, failure: None };
+/// The record was not stored whole. The next pass reports it.
+const NOT_STORED: Stop = Stop { retry: Retry::Degraded, failure: None };
 
 /// R23: the plan was made by a clock that is not believed any more, or when none was believed. The next pass plans anew.
 const BY_WRONG_CLOCK: Stop = Stop { retry: Retry::Now, failure: None };
@@ -58,8 +58,6 @@ enum Basis {
 enum Phase {
     /// The status is to be written, or is being written.
     Record(Option<WriteRun>),
-    /// The API server did not store the record. What it has of it is to be taken back, or is being taken back.
-    TakeBack(Option<WriteRun>),
     Effects(Group),
     /// Why the pass ended is to be written to status, or is being written.
     Report(Stop, Option<WriteRun>),
@@ -133,7 +131,7 @@ impl Acting {
     pub(super) fn end(&self) -> Option<&PassEnd> {
         match &self.phase {
             Phase::Ended(end) => Some(end),
-            Phase::Record(_) | Phase::TakeBack(_) | Phase::Effects(_) | Phase::Report(..) => None,
+            Phase::Record(_) | Phase::Effects(_) | Phase::Report(..) => None,
         }
     }
 
@@ -141,7 +139,7 @@ impl Acting {
         let next = match &self.phase {
             Phase::Record(_) => 0,
             Phase::Effects(group) => group.next,
-            Phase::TakeBack(_) | Phase::Report(..) | Phase::Ended(_) => return &[],
+            Phase::Report(..) | Phase::Ended(_) => return &[],
         };
         self.effects().get(next..).unwrap_or_default()
     }
@@ -150,7 +148,7 @@ impl Acting {
         let failed = match &self.phase {
             Phase::Effects(group) => group.failed.as_ref().map(|(_, stop)| stop),
             Phase::Report(stop, _) => Some(stop),
-            Phase::Record(_) | Phase::TakeBack(_) | Phase::Ended(_) => None,
+            Phase::Record(_) | Phase::Ended(_) => None,
         };
         failed.or(self.set_aside.as_ref())
     }
@@ -172,7 +170,7 @@ impl Acting {
         };
         match &self.phase {
             Phase::Record(run) => of_status(Purpose::Record, run),
-            Phase::TakeBack(run) | Phase::Report(_, run) => of_status(Purpose::Report, run),
+            Phase::Report(_, run) => of_status(Purpose::Report, run),
             Phase::Effects(group) => {
                 let due = group.running.iter().find_map(|running| {
                     let changes_something = running.upcoming()?;
@@ -211,7 +209,7 @@ impl Acting {
                 }
                 group.failed.take().map_or(BY_WRONG_CLOCK, |(_, stop)| stop)
             }
-            Phase::Record(Some(_)) | Phase::TakeBack(_) | Phase::Report(..) | Phase::Ended(_) => return,
+            Phase::Record(Some(_)) | Phase::Report(..) | Phase::Ended(_) => return,
         };
         self.phase = Phase::Ended(PassEnd::Stopped(stop));
     }
@@ -220,17 +218,7 @@ impl Acting {
         self.end_if_void();
         match &mut self.phase {
             Phase::Record(Some(run)) => Some(of_status(Purpose::Record, run.next()?)),
-            Phase::TakeBack(Some(run)) | Phase::Report(_, Some(run)) => {
-                Some(of_status(Purpose::Report, run.next()?))
-            }
-            Phase::TakeBack(None) => {
-                let Some(write) = self.take_back() else {
-                    self.phase = Phase::Ended(PassEnd::Stopped(NOT_STORED));
-                    return None;
-                };
-                self.phase = Phase::TakeBack(Some(WriteRun::new(&write)));
-                Some(of_status(Purpose::Report, Task::Write(write)))
-            }
+            Phase::Report(_, Some(run)) => Some(of_status(Purpose::Report, run.next()?)),
             Phase::Record(None) => {
                 let Some(write) = self.record() else {
                     self.recorded(memory);
@@ -262,29 +250,20 @@ impl Acting {
         now: Instant,
     ) -> Option<Event> {
         match &mut self.phase {
-            Phase::Record(None) | Phase::TakeBack(None) | Phase::Report(_, None) | Phase::Ended(_) => None,
+            Phase::Record(None) | Phase::Report(_, None) | Phase::Ended(_) => None,
             Phase::Record(Some(run)) => {
                 let ended = run.reply(memory, self.basis.owner(), reply, now)?;
                 let written = self.status_written(ended);
-                let recorded = written.clone().and_then(|()| self.is_stored(memory, now));
+                let recorded = written.clone().and_then(|()| self.is_stored());
                 match &recorded {
                     Ok(()) => self.recorded(memory),
-                    // The next pass reports it.
-                    Err(_) if written.is_ok() => self.phase = Phase::TakeBack(None),
+                    Err(_) if written.is_ok() => self.phase = Phase::Ended(PassEnd::Stopped(NOT_STORED)),
                     Err(error) => {
                         let error = error.clone();
                         self.phase = Phase::Ended(PassEnd::StatusNotWritten { error, failure: None });
                     }
                 }
                 Some(Event::Recorded(recorded))
-            }
-            Phase::TakeBack(Some(run)) => {
-                let ended = run.reply(memory, self.basis.owner(), reply, now)?;
-                self.phase = Phase::Ended(match self.status_written(ended) {
-                    Ok(()) => PassEnd::Stopped(NOT_STORED),
-                    Err(error) => PassEnd::StatusNotWritten { error, failure: None },
-                });
-                None
             }
             Phase::Report(stop, Some(run)) => {
                 let ended = run.reply(memory, self.basis.owner(), reply, now)?;
@@ -307,7 +286,7 @@ impl Acting {
     fn record(&self) -> Option<Write> {
         let cluster = parsed(&self.cluster)?;
         match &self.basis {
-            Basis::Plan(planned) => write_record(cluster, &planned.tried_status(cluster), planned.effects()),
+            Basis::Plan(planned) => write_record(cluster, &planned.status, planned.effects()),
             Basis::Refused(refused) => {
                 write_status(cluster, &invalid_status(cluster, &refused.invalid, refused.now))
             }
@@ -322,11 +301,6 @@ impl Acting {
                 if planned.plan.record.no_priority_class.is_some() {
                     memory.priority_class = PriorityClass::default();
                 }
-                // Status reports why nothing was done. The next pass reports what is done now.
-                if planned.tries_again() {
-                    self.phase = Phase::Ended(PassEnd::Stopped(NOT_STORED));
-                    return;
-                }
                 self.begin_group(memory, 0);
             }
             Basis::Refused(refused) => {
@@ -335,8 +309,8 @@ impl Acting {
         }
     }
 
-    /// R22: whether the API server has the record as it was written.
-    fn is_stored(&self, memory: &mut Memory, now: Instant) -> Result<(), WriteError> {
+    /// R22: whether the API server has the record as it was written. Else the next pass would forget what this one begins.
+    fn is_stored(&self) -> Result<(), WriteError> {
         // Where a test breaks R8, there may be no reply to compare with.
         if lost_reply_counts_as_done() {
             return Ok(());
@@ -344,25 +318,15 @@ impl Acting {
         let (Basis::Plan(planned), Some(stored)) = (&self.basis, parsed(&self.cluster)) else {
             return Ok(());
         };
-        let Some(before) = parsed(&planned.cluster) else { return Ok(()) };
         let stored = stored.status.clone().unwrap_or_default();
-        let fields = not_stored(&planned.tried_status(before), &stored);
-        if !fields.is_empty() {
-            let error = WriteError::Unknown(format!("it does not store {}", fields.join(", ")));
-            memory.not_stored = Some(NotStored { fields, at: now });
-            return Err(error);
+        let is_as_written = stored.record_hash == planned.status.record_hash && witness::is_whole(&stored);
+        // A record that is in doubt is not written.
+        if is_as_written || planned.snapshot.record_doubt.is_some() {
+            return Ok(());
         }
-        // A pass that does nothing for this reason writes no record, which shows nothing.
-        if planned.snapshot.not_stored.is_none() {
-            memory.not_stored = None;
-        }
-        Ok(())
-    }
-
-    /// The write of what status was before. A record that is stored in part is worse than the one before it.
-    fn take_back(&self) -> Option<Write> {
-        let before = parsed(&self.planned()?.cluster)?.status.clone().unwrap_or_default();
-        write_status(parsed(&self.cluster)?, &before)
+        Err(WriteError::Unknown(
+            "it stored another record than the one that was written: look at the CustomResourceDefinition of EtcdClusters".to_owned(),
+        ))
     }
 
     fn status_written(&mut self, ended: WriteEnd) -> Result<(), WriteError> {

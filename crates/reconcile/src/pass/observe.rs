@@ -431,7 +431,6 @@ impl Observing {
             Ok(Observation { mut snapshot, refused, accepted }) => {
                 let cluster = accepted.map_or(cluster, |accepted| Arc::new(DeserializeGuard(Ok(accepted))));
                 snapshot.clock_differs = memory.clock_differs;
-                snapshot.not_stored = memory.not_stored(now);
                 snapshot.image_volume_refused.clone_from(&memory.image_volume_refused);
                 snapshot.priority_class_refused = memory.priority_class.refused().cloned();
                 snapshot.running_backups.clone_from(&memory.running_backups);

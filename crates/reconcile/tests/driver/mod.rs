@@ -158,13 +158,6 @@ impl Driver {
         self.memory.clone().overlay(&at(), self.caches.clone())
     }
 
-    /// The watch of EtcdClusters shows what was written.
-    pub fn confirm(&mut self) {
-        let cluster = self.view().cluster.unwrap();
-        self.caches.clusters.seen = self.observed_version().parse().unwrap();
-        self.caches.clusters.objects.insert("demo".to_owned(), cluster);
-    }
-
     /// The status that a pass would observe now.
     pub fn status(&self) -> EtcdClusterStatus {
         let cluster = self.view().cluster.unwrap();

@@ -33,7 +33,8 @@ impl World {
 
     /// Checks that the present status records the effect that is about to be carried out.
     pub(crate) fn judge_intent(&mut self, plan: &Plan, effect: &Effect) {
-        if self.faults.status_lost || self.object(Kind::Cluster, &self.at.name).is_none() {
+        let is_past_the_operator = self.faults.status_lost || self.faults.spoiled.is_some();
+        if is_past_the_operator || self.object(Kind::Cluster, &self.at.name).is_none() {
             return;
         }
         let (recorded, intended) =

@@ -4,6 +4,7 @@
 //! - `catalogue`: the table: number, kind, what it hits, what it destroys, and a sentence
 //! - `offer`: which faults can strike at a moment; `strike`: what each one does
 //! - `lasting`: faults that go on until all else has come to rest
+//! - `by_hand`, `spoil`: what somebody does to etcd or to status past the operator
 //!
 //! To add one, add a variant to [`Fault`]. The compiler names the two matches that miss it, in `catalogue` and `strike`. Then
 //! offer it in `offer`. From then on it strikes in the explored scopes and the random histories. The random tests fail if it is
@@ -13,6 +14,7 @@ mod by_hand;
 mod catalogue;
 mod lasting;
 mod offer;
+mod spoil;
 mod strike;
 
 use quorate_api::keys;
@@ -130,6 +132,8 @@ pub enum Fault {
     Remove(String, String),
     /// F21: the status of the cluster is lost.
     LoseStatus,
+    /// F21: another definition drops this field of the record, or a newer operator writes `formatVersion`, until a person puts it back.
+    SpoilStatus(String),
     /// F22: a member reports an alarm.
     Alarm(String),
     /// F22: the data of a member come to differ from the log, and etcd's comparison of hashes raises an alarm.

@@ -103,6 +103,16 @@ pub fn all() -> Vec<Named> {
         of_other_operator("R19 of data", "demo-peer-ca"),
         // A tenant names an issuer of the whole Kubernetes that the operator does not allow.
         of_refused_issuer(),
+        // The record loses the cluster ID while a restore in place is ordered, and new members begin beside the old ones.
+        named(
+            "R22",
+            Property::OneClusterId,
+            [3, 3],
+            json!([
+                [0, { "edit": { "etcdRestore": "back" } }],
+                [0, { "fault": { "spoil-status": "clusterID" } }],
+            ]),
+        ),
         // A member that serves is removed at once.
         named("StillServes", Property::ClientsAreServed, [3, 2], json!([])),
         // A promoted member is never heard, and the scale-in that would remove it does not begin.

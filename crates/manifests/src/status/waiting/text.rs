@@ -3,16 +3,18 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use quorate_api::{keys, quantity};
+use quorate_api::{Reason, keys, quantity};
 use quorate_model::effect::{ClaimOutlook, Unsafe};
 use quorate_model::incarnation::Order;
 use quorate_model::quorum::quorum;
 use quorate_model::quorum_recovery::{Log, RecoverFrom};
+use quorate_model::record::RecordDoubt;
 use quorate_model::rotation::{Rotation, RotationStage};
 use quorate_model::snapshot::{Database, KeptOutByAuth};
 use quorate_model::{ClusterId, Instant, MemberName};
 
 use super::super::time;
+use crate::record::witness;
 
 /// `demo-0, demo-1`.
 pub(super) fn names(members: &[MemberName]) -> String {
@@ -119,17 +121,31 @@ pub(super) fn existing_data(
     )
 }
 
-/// As many fields as help.
-pub(super) fn crd_too_old(fields: &[String]) -> String {
-    const SHOWN: usize = 4;
-    let shown = fields.get(..SHOWN).unwrap_or(fields).join(", ");
-    let more = if fields.len() > SHOWN { " and others" } else { "" };
-    format!(
-        "the API server does not store {shown}{more}: the CustomResourceDefinition of EtcdClusters is older than the operator. Without \
-         them the operator would forget what it begins. So lost Pods are restarted on their own volumes, and nothing else is done. \
-         Apply the CustomResourceDefinitions of the operator's release: kubectl apply --server-side --force-conflicts -f config/crd"
-    )
+/// R22.
+pub(super) fn record_doubt(doubt: &RecordDoubt) -> (Reason, String) {
+    match doubt {
+        RecordDoubt::Newer(why) => (
+            Reason::StatusFromNewerVersion,
+            format!(
+                "a newer operator wrote the status of this cluster: {why}. {KEPT_RUNNING}. Upgrade the operator"
+            ),
+        ),
+        RecordDoubt::Incomplete { hash } => (
+            Reason::RecordIncomplete,
+            format!(
+                "status does not have the record that the operator wrote: status.recordHash is not the hash of what is there. A \
+                 CustomResourceDefinition of another program or release dropped fields, somebody edited status, or a backup restored a \
+                 part of it. {KEPT_RUNNING}. Apply the CustomResourceDefinitions of this release, and restore status. If what status says is right, \
+                 confirm it with the annotation {}",
+                witness::confirmation(hash)
+            ),
+        ),
+    }
 }
+
+/// What is done where the record is in doubt.
+const KEPT_RUNNING: &str = "Lost Pods are restarted on their own volumes, certificates are renewed, the PodDisruptionBudget is kept up, and \
+                            nothing else is done";
 
 pub(super) fn split_brain(ids: &[(MemberName, ClusterId)]) -> String {
     let ids: Vec<String> = ids.iter().map(|(name, id)| format!("{name} is in cluster {id}")).collect();

@@ -91,7 +91,7 @@ impl Publication {
         // Also where its finalizer was taken off by hand: it has the key of an authority.
         let is_left = labelled.is_some_and(|secret| objects::is_own_secret(cluster, secret));
         let concerns = objects::concerns(cluster);
-        if !(concerns || is_left) || is_paused || planned.snapshot.newer_status.is_some() {
+        if !(concerns || is_left) || is_paused || planned.snapshot.record_doubt.is_some() {
             self.looked = None;
             return None;
         }

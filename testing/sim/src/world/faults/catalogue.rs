@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::spoil::FORMAT;
 use super::{Fault, Patch, Planted};
 use crate::world::wire::RequestOutcome;
 
@@ -99,6 +100,7 @@ impl Fault {
             Self::Touch(..) => row("F15", "touch object", Cluster, Nothing),
             Self::Remove(..) => row("F15", "remove object", Cluster, Nothing),
             Self::LoseStatus => row("F21", "lose status", Cluster, Status),
+            Self::SpoilStatus(_) => wide("F21", "spoil status", Cluster, Nothing),
             Self::Alarm(_) => row("F22", "alarm", Cluster, Nothing),
             Self::Damage(_) => wide("F22", "damaged data", Cluster, Nothing),
             Self::ForgetPromotion(_) => wide("F22", "forgotten promotion", Cluster, Nothing),
@@ -220,6 +222,8 @@ impl fmt::Display for Fault {
             Self::Touch(kind, named) => write!(f, "another client changes {kind} {named}"),
             Self::Remove(kind, named) => write!(f, "another client deletes {kind} {named}"),
             Self::LoseStatus => f.write_str("the status of the cluster is gone"),
+            Self::SpoilStatus(field) if field == FORMAT => f.write_str("a newer operator writes the status"),
+            Self::SpoilStatus(field) => write!(f, "another definition drops status.{field}"),
             Self::Alarm(member) => write!(f, "{member} reports an alarm"),
             Self::Damage(member) => write!(f, "the data of {member} differ from the log"),
             Self::ForgetPromotion(member) => write!(f, "{member} is still a learner to raft"),

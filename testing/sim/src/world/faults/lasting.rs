@@ -58,6 +58,8 @@ pub struct LastingFaults {
     pub etcd_users: BTreeSet<Marked>,
     /// Clusters whose data a fault put on a volume.
     pub foreign: BTreeSet<ClusterId>,
+    /// The field of status that was spoiled, and its value before as JSON.
+    pub spoiled: Option<(String, String)>,
     /// The status was lost.
     pub status_lost: bool,
     /// With the status something was lost that nothing else records. A person has to restore it.
@@ -125,6 +127,7 @@ impl LastingFaults {
             auth_since: _,
             etcd_users,
             foreign,
+            spoiled,
             status_lost,
             unidentified,
         } = self;
@@ -167,6 +170,9 @@ impl LastingFaults {
         words.extend(removed_by_hand.keys().map(|id| format!("somebody removed member {id}")));
         words.extend(etcd_users.iter().map(|user| format!("EtcdUser {} exists", user.name())));
         words.extend(foreign.iter().map(|cluster| format!("cluster {cluster} is not this EtcdCluster's")));
+        words.extend(
+            spoiled.iter().map(|(field, _)| format!("status.{field} is not what the operator wrote")),
+        );
         words.extend(status_lost.then(|| "the status was lost".to_owned()));
         words.extend(unidentified.then(|| "nothing else records what status did".to_owned()));
         words
@@ -180,6 +186,9 @@ impl World {
             return Some(line);
         }
         if let Some(line) = self.set_clocks_right() {
+            return Some(line);
+        }
+        if let Some(line) = self.put_status_right() {
             return Some(line);
         }
         if let Some(member) = self.faults.first_that_ends(&self.faults.slow) {

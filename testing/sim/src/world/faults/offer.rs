@@ -22,6 +22,7 @@ impl World {
         faults.extend(self.names_of_other_operator().map(Fault::OtherOperator));
         if self.wide {
             faults.extend([Fault::Restored(true), Fault::Restored(false)]);
+            faults.extend(self.fields_to_spoil().map(|field| Fault::SpoilStatus(field.to_owned())));
             if self.record().auth == Some(AuthStage::On) {
                 let all = [Planted::Orphan, Planted::OfEtcdUser, Planted::ByHand];
                 faults.extend(all.map(Fault::PlantUser));

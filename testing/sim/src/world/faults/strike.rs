@@ -156,6 +156,7 @@ impl World {
                 let object = self.object(kind, named);
                 object.is_some_and(|object| delete(&self.store, kind, &object, Some(0)))
             }
+            Fault::SpoilStatus(field) => self.spoil_status(field),
             Fault::LoseStatus => {
                 let key = key(Kind::Cluster, &self.at, &self.at.name);
                 let had = self

@@ -1,0 +1,53 @@
+//! R22: the hash that stands beside the record in status. An API server whose CustomResourceDefinition has no schema for a field drops the
+//! field from every object that it stores or returns, and reports no error. A person may edit status, and a backup tool may restore a part of
+//! it. The hash shows all of these.
+
+use std::fmt::Write;
+
+use quorate_api::keys;
+use quorate_api::status::EtcdClusterStatus;
+use quorate_model::Record;
+use quorate_model::mutants::{Rule, is_broken};
+use quorate_model::record::RecordDoubt;
+use sha2::{Digest, Sha256};
+
+use super::{from_status, into_status};
+
+/// The SHA-256 of the record in a status, in hexadecimal. The record is written to an empty status first, so that nothing that status only
+/// reports changes the hash.
+pub fn hash(status: &EtcdClusterStatus) -> String {
+    let mut canonical =
+        EtcdClusterStatus { accepted_spec: status.accepted_spec.clone(), ..EtcdClusterStatus::default() };
+    into_status(&from_status(status), &mut canonical);
+    // A `Value` has its keys in order.
+    let text = serde_json::to_value(&canonical).map(|json| json.to_string()).unwrap_or_default();
+    Sha256::digest(text).iter().fold(String::new(), |mut hash, byte| {
+        let _ = write!(hash, "{byte:02x}");
+        hash
+    })
+}
+
+/// Whether the record in a status is whole: it has its hash, or nothing was ever recorded.
+pub fn is_whole(status: &EtcdClusterStatus) -> bool {
+    match &status.record_hash {
+        Some(recorded) => *recorded == hash(status),
+        None => status.accepted_spec.is_none() && from_status(status) == Record::default(),
+    }
+}
+
+/// Why the record of an EtcdCluster is not known to be whole, if so. Whoever names the hash of the record as it is confirms it.
+pub(crate) fn doubt(status: &EtcdClusterStatus, confirmed: Option<&String>) -> Option<RecordDoubt> {
+    if let Some(why) = status.from_newer_version() {
+        return Some(RecordDoubt::Newer(why));
+    }
+    if is_whole(status) || is_broken(Rule::R22) {
+        return None;
+    }
+    let hash = hash(status);
+    (confirmed != Some(&hash)).then_some(RecordDoubt::Incomplete { hash })
+}
+
+/// What a person writes to confirm the record with this hash.
+pub(crate) fn confirmation(hash: &str) -> String {
+    format!("{}={hash}", keys::CONFIRM_RECORD)
+}
