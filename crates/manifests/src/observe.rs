@@ -189,6 +189,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         record_doubt,
         clock_differs: None,
         claims_not_read: BTreeMap::new(),
+        successors: BTreeMap::new(),
         recover_from: recover_from(meta),
         rotation_policy,
         auth_policy,

@@ -437,7 +437,11 @@ fn after_refusal(why: &Unsafe) -> Option<Unsafe> {
         Unsafe::PodNotGone(_) => Unsafe::DataKept(demo()),
         Unsafe::DataKept(_) => Unsafe::ClaimTerminating(demo()),
         Unsafe::ClaimTerminating(_) => Unsafe::ClaimNotRead(demo(), "forbidden".to_owned()),
-        Unsafe::ClaimNotRead(..) => Unsafe::NoQuorum,
+        Unsafe::ClaimNotRead(..) => Unsafe::NotAdmitted(
+            demo(),
+            Some("pods \"demo-1\" is forbidden: minimum memory usage is 8Gi".to_owned()),
+        ),
+        Unsafe::NotAdmitted(..) => Unsafe::NoQuorum,
         Unsafe::NoQuorum => Unsafe::WouldLoseQuorum { member: demo(), left: 1, of: 3 },
         Unsafe::WouldLoseQuorum { .. } => Unsafe::NotReplaced(demo()),
         Unsafe::NotReplaced(_) => Unsafe::SplitBrain,

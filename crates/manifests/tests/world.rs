@@ -17,6 +17,8 @@ use quorate_manifests::{
 };
 use quorate_model::auth::SeenAuth;
 use quorate_model::certificate::Validity;
+use quorate_model::effect::Successor;
+use quorate_model::incarnation::{Admission, Admitted};
 use quorate_model::quorum::has_quorum;
 use quorate_model::snapshot::{
     Alarm, Answer, Database, DefragmentAttempt, Etcd, List, Listed, NearlyUsedUp, Proof, StatusReply,
@@ -194,6 +196,13 @@ impl World {
         if (plan.needs_proof || plan.proof_is_due) && etcd.list.is_some() {
             etcd.proof = Some(Proof { at: self.now, index: 7 });
             etcd.proved_at = Some(self.now);
+            plan = quorate_planner::plan(&observation.snapshot, self.now);
+        }
+        // Every Pod is admitted here.
+        let asked = plan.rehearsal.as_deref().map(|rehearsal| rehearsal.of.clone());
+        if let Some(Successor::Pod(member)) = asked {
+            let admission = Admission { at: self.now, outcome: Admitted::Yes };
+            observation.snapshot.successors.insert(member, admission);
             plan = quorate_planner::plan(&observation.snapshot, self.now);
         }
         let status = status(&Situation {

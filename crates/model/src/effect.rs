@@ -55,19 +55,28 @@ pub struct Plan {
     pub needs_proof: bool,
     /// Progress was not proved for a while. On a calm cluster the pass may take its time for it.
     pub proof_is_due: bool,
-    /// What the API server is asked about before an order to restore in place is begun. The pass asks, then plans again.
+    /// What the API server is asked before a Pod is ended for a successor. The pass asks, then plans again.
     pub rehearsal: Option<Box<Rehearsal>>,
 }
 
 /// Effects that are sent so that nothing is created (a dry run): whether they would be admitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rehearsal {
-    /// The order that would begin.
-    pub order: Order,
+    /// Who would come.
+    pub of: Successor,
     /// The record as it would be when they are due.
     pub record: Record,
     /// The creation of a claim and of a Pod.
     pub effects: Vec<KubeEffect>,
+}
+
+/// Who comes when Pods that run are ended (R27).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Successor {
+    /// The first member of the incarnation that this order begins.
+    Incarnation(Order),
+    /// The next Pod of this member.
+    Pod(MemberName),
 }
 
 impl Plan {

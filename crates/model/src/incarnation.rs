@@ -9,7 +9,7 @@ use crate::ids::ClusterId;
 use crate::names::{Ordinal, Uid};
 use crate::quorum_recovery::RecoverFrom;
 use crate::restore::{Restore, RestoreFailure};
-use crate::time::Instant;
+use crate::time::{Instant, Span};
 
 /// The present incarnation, if it is not the one that the EtcdCluster was created with. Recorded at J4 and kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +79,10 @@ pub struct RestoreOrder {
     pub backed_up_until: Instant,
 }
 
-/// What the API server says to the claim and the Pod of a new member, without creating them.
+/// How long an answer of the API server counts. It is asked in the pass in which it matters.
+pub const ADMISSION_COUNTS: Span = Span::seconds(60);
+
+/// What the API server says to the Pod of a member, and to the claim of a new one, without creating them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admission {
     /// When it was asked.
@@ -88,7 +91,14 @@ pub struct Admission {
     pub outcome: Admitted,
 }
 
-/// Whether new members would be admitted.
+impl Admission {
+    /// What it says, if that still counts.
+    pub fn counts(&self, now: Instant) -> Option<&Admitted> {
+        (now - self.at < ADMISSION_COUNTS).then_some(&self.outcome)
+    }
+}
+
+/// Whether the Pod and the claim would be admitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admitted {
     /// They would.

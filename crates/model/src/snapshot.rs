@@ -26,7 +26,7 @@ use crate::auth::{AuthPolicy, SeenAuth};
 use crate::certificate::Ca;
 use crate::guard::GuardVerdict;
 use crate::ids::{ClusterId, MemberId, Revision};
-use crate::incarnation::RestoreOrder;
+use crate::incarnation::{Admission, RestoreOrder};
 use crate::names::{ClusterRef, ClusterUid, MemberName, PeerUrl, Token, Uid};
 use crate::object::{ManagedObject, ObservedObject};
 use crate::priority::PriorityClassRefused;
@@ -127,6 +127,8 @@ pub struct Snapshot {
     pub clock_differs: Option<ClockDifference>,
     /// The members whose claims were to be read from the API server, since their Pods were to be ended, and could not be, and why.
     pub claims_not_read: BTreeMap<MemberName, String>,
+    /// What the API server said in this pass to the next Pods of members, without creating them (R27).
+    pub successors: BTreeMap<MemberName, Admission>,
     /// Pods by member name.
     pub pods: BTreeMap<MemberName, Pod>,
     /// Volumes by member name, of every incarnation.

@@ -11,6 +11,7 @@ use quorate_model::{
     Record, Snapshot, Span, Step, Waiting,
 };
 
+use crate::restart;
 use crate::safety::{self, Scene};
 
 /// Whether the protocols after this one may still run in this pass.
@@ -335,31 +336,54 @@ impl<'a> Draft<'a> {
     /// Deletes a Pod as it was observed, or waits until it is gone.
     pub(crate) fn delete_pod(&mut self, step: Step, member: &MemberName) -> Progress {
         let Some(pod) = self.pod(member) else { return Progress::Done };
-        let is_proposed = self.effects.iter().any(|effect| {
-            matches!(effect.as_kube(), Some(KubeEffect::DeletePod { member: deleted, .. }) if deleted == member)
-        });
         let delete = KubeEffect::DeletePod {
             member: member.clone(),
             pod: pod.uid.clone(),
             resource_version: pod.resource_version.clone(),
         };
-        if pod.terminating || is_proposed || self.propose(Effect::kube(step, delete)) {
+        if pod.terminating || self.deletes_pod(member) || self.propose(Effect::kube(step, delete)) {
             self.wait(Waiting::PodStopping(member.clone()));
         }
         Progress::Pending
     }
 
+    /// Whether the plan deletes the Pod of a member already.
+    fn deletes_pod(&self, member: &MemberName) -> bool {
+        self.effects.iter().any(|effect| {
+            matches!(effect.as_kube(), Some(KubeEffect::DeletePod { member: deleted, .. }) if deleted == member)
+        })
+    }
+
     /// Takes a Pod away so that it is created again: one that serves is evicted (R16), another one is deleted.
     pub(crate) fn restart_pod(&mut self, step: Step, member: &MemberName) -> Progress {
         let Some(pod) = self.pod(member) else { return Progress::Done };
-        let serves = pod.ready && self.seen.is_sound(member, self.now);
-        // R21: where the budget is closed for as long as another Pod keeps data, no eviction is admitted, also not ours.
-        if pod.terminating || !serves || safety::stands_for_an_eviction(self.seen, &self.record, self.now) {
+        if pod.terminating || self.deletes_pod(member) {
             return self.delete_pod(step, member);
         }
-        let evict = KubeEffect::EvictPod { member: member.clone(), pod: pod.uid.clone() };
-        if self.propose(Effect::kube(step, evict)) {
-            self.wait(Waiting::PodStopping(member.clone()));
+        let serves = pod.ready && self.seen.is_sound(member, self.now);
+        // R21: where the budget is closed for as long as another Pod keeps data, no eviction is admitted, also not ours.
+        let deletes = !serves || safety::stands_for_an_eviction(self.seen, &self.record, self.now);
+        let (member, pod, resource_version) = (member.clone(), pod.uid.clone(), pod.resource_version.clone());
+        let end = if deletes {
+            KubeEffect::DeletePod { member: member.clone(), pod, resource_version }
+        } else {
+            KubeEffect::EvictPod { member: member.clone(), pod }
+        };
+        let end = Effect::kube(step, end);
+        // R27: the last question, since it is a request.
+        let refusal =
+            self.refusal(&end).map_or_else(|| safety::may_succeed(self.seen, &member, self.now), Err);
+        match refusal {
+            Ok(()) => {
+                self.propose(end);
+                self.wait(Waiting::PodStopping(member));
+            }
+            Err(why) => {
+                if why == Unsafe::NotAdmitted(member.clone(), None) {
+                    self.rehearse(restart::rehearse(self, &member));
+                }
+                self.wait(Waiting::Unsafe(why));
+            }
         }
         Progress::Pending
     }

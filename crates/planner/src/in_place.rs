@@ -9,13 +9,10 @@ use quorate_model::incarnation::{Admission, Admitted, NextIncarnation, Order, Re
 use quorate_model::record::QuarantineCause;
 use quorate_model::restore::{Restore, RestoreCause, RestoreFailure};
 use quorate_model::snapshot::Volume;
-use quorate_model::{MemberName, Revision, Span, Step, Waiting};
+use quorate_model::{MemberName, Revision, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON, Progress, for_all};
 use crate::{claims, incarnation, restore, upgrade};
-
-/// For how long it counts that new members would be admitted. It is asked in the same pass.
-const ADMISSION_COUNTS: Span = Span::seconds(60);
 
 pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
     delete_superseded_pods(draft);
@@ -108,8 +105,8 @@ fn admitted(
     admission: Option<Admission>,
     next: &NextIncarnation,
 ) -> Result<(), RestoreFailure> {
-    let fresh = admission.filter(|admission| draft.now - admission.at < ADMISSION_COUNTS);
-    let (cause, why) = match fresh.map(|admission| admission.outcome) {
+    let fresh = admission.and_then(|admission| admission.counts(draft.now).cloned());
+    let (cause, why) = match fresh {
         Some(Admitted::Yes) => return Ok(()),
         Some(Admitted::No(why)) => {
             let text = format!(

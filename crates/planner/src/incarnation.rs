@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use quorate_model::effect::{Rehearsal, Unsafe};
+use quorate_model::effect::{Rehearsal, Successor, Unsafe};
 use quorate_model::incarnation::{Incarnation, NextIncarnation};
 use quorate_model::{Record, Step};
 
@@ -81,12 +81,12 @@ fn record(draft: &mut Draft<'_>) {
 /// What would create the claim and the Pod of the first new member, were the order carried out now, and the record by which. The others
 /// differ by their names only.
 pub(crate) fn rehearse(draft: &Draft<'_>, next: NextIncarnation) -> Rehearsal {
-    let order = next.order.clone();
+    let of = Successor::Incarnation(next.order.clone());
     let mut later = Draft::new(draft.seen, draft.now);
     later.record.next_incarnation = Some(next);
     record(&mut later);
     let restore = later.record.restore.clone();
     bootstrap::begin_attempt(&mut later, restore);
     let effects = bootstrap::first_member(&later);
-    Rehearsal { order, record: later.record, effects }
+    Rehearsal { of, record: later.record, effects }
 }

@@ -2,7 +2,7 @@
 //! how a hibernated cluster wakes. W2 first deletes Pods that finished or that cannot run in their old revision. A volume is
 //! never created again empty.
 
-use quorate_model::effect::Boot;
+use quorate_model::effect::{Boot, Rehearsal, Successor};
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::snapshot::Pod;
 use quorate_model::{Effect, KubeEffect, MemberName, PeerUrl, Step, Waiting};
@@ -157,6 +157,13 @@ fn resume(draft: &mut Draft<'_>, member: &MemberName, peers: &[(MemberName, Peer
     if draft.propose(Effect::kube(Step::W1, create)) {
         draft.wait(Waiting::PodStarting(member.clone()));
     }
+}
+
+/// What would create the next Pod of a member, were the present one gone (R27).
+pub(crate) fn rehearse(draft: &Draft<'_>, member: &MemberName) -> Rehearsal {
+    let create = KubeEffect::CreatePod { member: member.clone(), boot: Boot::Resume, peers: peers(draft) };
+    let of = Successor::Pod(member.clone());
+    Rehearsal { of, record: draft.record.clone(), effects: vec![create] }
 }
 
 fn peers(draft: &Draft<'_>) -> Vec<(MemberName, PeerUrl)> {

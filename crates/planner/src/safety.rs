@@ -30,6 +30,7 @@ pub(crate) use tenants::{may_disable_auth, may_replace_authority};
 use std::collections::BTreeSet;
 
 use quorate_model::effect::{Boot, Unsafe};
+use quorate_model::incarnation::Admitted;
 use quorate_model::quorum::{has_quorum, quorum};
 use quorate_model::record::{QuarantineCause, Stage};
 use quorate_model::snapshot::{Alarm, BudgetPolicy, FRESH, List, Pod, Unhealthy};
@@ -398,7 +399,20 @@ fn may_evict(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
     if scene.before.iter().any(|effect| reduces_redundancy(scene, effect)) {
         forbid(Unsafe::SecondDisruption(member.clone()))?;
     }
-    may_disturb(scene, member)
+    may_disturb(scene, member)?;
+    may_succeed(scene.seen, member, scene.now)
+}
+
+/// R27: a Pod is ended for the next one only where the API server admitted that in this pass.
+pub(crate) fn may_succeed(seen: &Snapshot, member: &MemberName, now: Instant) -> Judged {
+    let said = seen.successors.get(member).and_then(|admission| admission.counts(now));
+    match said {
+        Some(Admitted::Yes) => Ok(()),
+        Some(Admitted::No(why) | Admitted::Unknown(why)) => {
+            forbid(Unsafe::NotAdmitted(member.clone(), Some(why.clone())))
+        }
+        None => forbid(Unsafe::NotAdmitted(member.clone(), None)),
+    }
 }
 
 /// A Pod that cannot serve may always be deleted. Another one is deleted only where the other voters form a quorum and none of
@@ -425,7 +439,10 @@ fn may_delete_pod(scene: &Scene<'_>, member: &MemberName, pod: &Uid, version: &s
     if seen.ready {
         budget_is_closed(scene.seen, scene.record, member)?;
     }
-    may_disturb(scene, member)
+    may_disturb(scene, member)?;
+    // One that is recorded to leave has none.
+    let stays = scene.record.members.get(member).is_some_and(|member| member.stage == Stage::Voter);
+    if stays { may_succeed(scene.seen, member, scene.now) } else { Ok(()) }
 }
 
 /// Whether the deletion of this Pod takes no voter from a running cluster.

@@ -181,6 +181,7 @@ fn one_plan_evicts_one_pod_also_where_no_budget_would_refuse_the_second() {
     world.seen.budget_policy = BudgetPolicy::None;
     world.observe();
     world.prove();
+    world.admit_successors();
     let evict = |member: &str| {
         let pod = world.seen.pods[&name(member)].uid.clone();
         Effect::kube(Step::U5, KubeEffect::EvictPod { member: name(member), pod })
@@ -191,4 +192,56 @@ fn one_plan_evicts_one_pod_also_where_no_budget_would_refuse_the_second() {
     let second = || quorate_planner::safety::permits(&scene, &evict("demo-2"));
     assert_eq!(second(), Err(Unsafe::SecondDisruption(name("demo-2"))));
     assert_eq!(without("SecondDisruption", second), Ok(()));
+}
+
+/// Whether a plan ends the Pod of a member.
+fn ends(plan: &Plan, member: &str) -> bool {
+    plan.effects.iter().any(|effect| match effect.as_kube() {
+        Some(KubeEffect::EvictPod { member: of, .. } | KubeEffect::DeletePod { member: of, .. }) => {
+            *of == name(member)
+        }
+        Some(_) | None => false,
+    })
+}
+
+#[test]
+fn l03_a_pod_that_runs_stays_where_its_successor_is_refused_and_the_refusal_is_told() {
+    for size in [1, 3] {
+        for is_sick in [false, true] {
+            let mut world = World::running(size);
+            world.settle();
+            roll(&mut world);
+            let why = "minimum memory usage per Container is 8Gi";
+            world.admits_no_pod = Some(why.to_owned());
+            if is_sick {
+                world.silence("demo-0");
+            }
+            let plan = world.plan_that(|plan| plan.rehearsal.is_some() || !plan.waiting.is_empty());
+            for _ in 0..3 {
+                let plan = world.plan();
+                assert!(!(0..size).any(|at| ends(&plan, &format!("demo-{at}"))), "{plan:?}");
+                world.carry_out(plan);
+            }
+            let told = world.plan().waiting.into_iter().any(
+                |waiting| matches!(waiting, Waiting::Unsafe(Unsafe::NotAdmitted(_, Some(said))) if said == why),
+            );
+            assert!(told || is_sick, "{plan:?}");
+            if !is_sick {
+                assert!(ends(&without("NotAdmitted", || world.plan()), &ended_first(&mut world)));
+            }
+        }
+    }
+}
+
+/// Which Pod is ended first once successors are admitted.
+fn ended_first(world: &mut World) -> String {
+    world.admits_no_pod = None;
+    let plan = world.plan_that(|plan| {
+        plan.effects.iter().any(|effect| matches!(effect.as_kube(), Some(KubeEffect::EvictPod { .. })))
+    });
+    let evicted = plan.effects.iter().find_map(|effect| match effect.as_kube() {
+        Some(KubeEffect::EvictPod { member, .. }) => Some(member.to_string()),
+        Some(_) | None => None,
+    });
+    evicted.expect("one is")
 }

@@ -2,7 +2,7 @@
 //! stopped, and with its volumes kept.
 
 use crate::world::{World, describe, name};
-use quorate_model::effect::{Boot, Unsafe};
+use quorate_model::effect::{Boot, Successor, Unsafe};
 use quorate_model::incarnation::{Admission, Admitted, Incarnation, NextIncarnation, Order, RestoreOrder};
 use quorate_model::names::Uid;
 use quorate_model::record::QuarantineCause;
@@ -241,7 +241,7 @@ fn o03_an_order_begins_only_if_the_api_server_would_admit_new_members_now() {
     world.seen.orders[0].admission = None;
     let plan = world.plan();
     let rehearsal = plan.rehearsal.clone().expect("it is asked");
-    assert_eq!((plan.record.next_incarnation, &rehearsal.order), (None, &order("back")));
+    assert_eq!((plan.record.next_incarnation, &rehearsal.of), (None, &Successor::Incarnation(order("back"))));
     let texts: Vec<String> = rehearsal.effects.iter().map(ToString::to_string).collect();
     assert_eq!(texts.len(), 2, "{texts:?}");
     assert!(texts.iter().all(|text| text.contains("demo-3")), "the first new name: {texts:?}");

@@ -22,6 +22,7 @@ fn judge(world: &World, record: &Record, before: &[Effect], effect: &Effect) -> 
 fn verdict(world: &mut World, effect: &Effect) -> Result<(), Unsafe> {
     world.observe();
     world.prove();
+    world.admit_successors();
     judge(world, &world.seen.record.clone(), &[], effect)
 }
 
@@ -198,6 +199,7 @@ fn r5_a_plan_changes_membership_once_and_disturbs_one_member() {
         let mut world = running(5);
         world.observe();
         world.prove();
+        world.admit_successors();
         world
     };
     let record = world.seen.record.clone();

@@ -27,6 +27,7 @@ fn full(world: &mut World, member: &str, percent: u64, in_use: u64) {
 fn judge(world: &mut World, effect: &Effect) -> Result<(), Unsafe> {
     world.observe();
     world.prove();
+    world.admit_successors();
     let record = world.seen.record.clone();
     permits(&Scene { seen: &world.seen, record: &record, now: world.now, before: &[] }, effect)
 }

@@ -11,7 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use quorate_model::auth::{AuthChange, AuthPolicy, Clients, Marked, Orphan, Root, SeenAuth};
-use quorate_model::effect::{Boot, DowngradeAction};
+use quorate_model::effect::{Boot, DowngradeAction, Successor};
+use quorate_model::incarnation::{Admission, Admitted};
 use quorate_model::names::Uid;
 use quorate_model::quorum::has_quorum;
 use quorate_model::quorum_recovery::{ReadOnlyAnswer, ReadOnlyOrder, ReadOnlyPod};
@@ -54,6 +55,8 @@ pub struct World {
     pub presents_earlier: BTreeMap<MemberName, Fingerprint>,
     /// What the members whose disks hang had applied before.
     pub hung: BTreeMap<MemberName, u64>,
+    /// Why the API server admits no Pod of a member, if so.
+    pub admits_no_pod: Option<String>,
     /// Passes came before, so that what the leader had committed is known without a proof.
     pub sees_commits: bool,
     /// Members that never take leadership over.
@@ -154,6 +157,7 @@ impl World {
                 record_doubt: None,
                 clock_differs: None,
                 claims_not_read: BTreeMap::new(),
+                successors: BTreeMap::new(),
                 restore: None,
                 orders: Vec::new(),
                 recover_from: None,
@@ -213,6 +217,7 @@ impl World {
             trusts: BTreeMap::new(),
             presents_earlier: BTreeMap::new(),
             hung: BTreeMap::new(),
+            admits_no_pod: None,
             sees_commits: false,
             never_lead: BTreeSet::new(),
             transfers: Vec::new(),
@@ -270,14 +275,30 @@ impl World {
         self.plan_as_observed()
     }
 
+    /// The API server was asked about the next Pod of each member, and admits them.
+    pub fn admit_successors(&mut self) {
+        let admission = Admission { at: self.now, outcome: Admitted::Yes };
+        let members = self.seen.pods.keys().cloned();
+        self.seen.successors = members.map(|member| (member, admission.clone())).collect();
+    }
+
     /// Plans on what was observed, as a pass does.
     pub fn plan_as_observed(&mut self) -> Plan {
-        let first = plan(&self.seen, self.now);
-        if !(first.needs_proof || first.proof_is_due) || self.seen.etcd.list.is_none() {
-            return first;
+        let mut planned = plan(&self.seen, self.now);
+        if (planned.needs_proof || planned.proof_is_due) && self.seen.etcd.list.is_some() {
+            self.prove();
+            planned = plan(&self.seen, self.now);
         }
-        self.prove();
-        plan(&self.seen, self.now)
+        let asked = planned.rehearsal.as_deref().map(|rehearsal| rehearsal.of.clone());
+        if let Some(Successor::Pod(member)) = asked {
+            let outcome = match &self.admits_no_pod {
+                Some(why) => Admitted::No(why.clone()),
+                None => Admitted::Yes,
+            };
+            self.seen.successors.insert(member, Admission { at: self.now, outcome });
+            planned = plan(&self.seen, self.now);
+        }
+        planned
     }
 
     /// Two entries are committed, and every member applies them whose disk does not hang.
@@ -400,6 +421,7 @@ impl World {
 
     /// Observes etcd.
     pub fn observe(&mut self) {
+        self.seen.successors.clear();
         self.observe_members();
         self.shake_hands();
     }

@@ -11,6 +11,7 @@ mod claims;
 mod names;
 mod observe;
 mod progress;
+mod quota;
 mod rehearsal;
 mod unlabelled;
 mod write;

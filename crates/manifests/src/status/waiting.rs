@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use crate::certificate::CLIENT_USER;
 use quorate_api::{Explanation, Reason, keys};
 use quorate_model::Waiting;
+use quorate_model::effect::Unsafe;
 use quorate_model::restore::{RestoreCause, RestoreFailure};
 
 pub(super) use text::{auth_not_ours, clients_have_time, held_up};
@@ -344,6 +345,7 @@ fn row(waiting: &Waiting) -> Row {
                  on which the operator runs, or those of the API servers: check NTP on both"
             ),
         ),
+        Waiting::Unsafe(why @ Unsafe::NotAdmitted(..)) => waits(Reason::WriteRefused, why.to_string()),
         Waiting::Unsafe(why) => waits(Reason::UnsafeChange, why.to_string()),
         Waiting::MayBeLost { member, loss, is_due } => {
             let row = if *is_due { moves } else { waits };

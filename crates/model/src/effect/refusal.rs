@@ -52,6 +52,8 @@ pub enum Unsafe {
     ClaimTerminating(MemberName),
     /// R21: whether its claim is being deleted is not known, and why.
     ClaimNotRead(MemberName, String),
+    /// R27: whether the API server would admit the next Pod of this member is not known; what it said, if it was asked.
+    NotAdmitted(MemberName, Option<String>),
     /// R11: without quorum, Pods are restarted and nothing else is done.
     NoQuorum,
     /// R11: the others would not be a quorum.
@@ -175,6 +177,7 @@ impl Unsafe {
         DataKept,
         ClaimTerminating,
         ClaimNotRead,
+        NotAdmitted,
         NoQuorum,
         WouldLoseQuorum,
         NotReplaced,
@@ -293,6 +296,14 @@ impl fmt::Display for Unsafe {
             Self::ClaimNotRead(member, why) => write!(
                 f,
                 "Pod {member} is not stopped: whether its PersistentVolumeClaim is being deleted could not be read: {why}"
+            ),
+            Self::NotAdmitted(member, None) => {
+                write!(f, "the API server was not asked whether it would admit the next Pod of {member}")
+            }
+            Self::NotAdmitted(member, Some(why)) => write!(
+                f,
+                "Pod {member} is not restarted: the API server would not admit its next Pod: {why}. The Pod that runs stays. Correct the edit, \
+                 or what refuses the Pod; the API server is asked again with each look"
             ),
             Self::NoQuorum => f.write_str("the cluster has no quorum"),
             Self::WouldLoseQuorum { member, left, of } => write!(

@@ -227,8 +227,8 @@ impl Observing {
             (Phase::Claims(observed), Task::Read { name, .. }, Reply::Object(read)) => {
                 observed.read_claim(memory, &self.at, name, read, now);
             }
-            (Phase::Rehearsal(_, asked), Task::DryRun(write), Reply::DryRun(admitted)) => {
-                asked.answered(write, admitted);
+            (Phase::Rehearsal(observed, asked), Task::DryRun(write), Reply::DryRun(admitted)) => {
+                asked.answered(&observed.view, write, admitted);
             }
             // If the read fails, the last known state stays.
             (

@@ -1,24 +1,27 @@
-//! Before a restore in place stops the old members, the API server is asked whether it would admit new ones: the claim and the Pod of the first
-//! one are sent as a dry run. What it refuses then, it would refuse when no member runs any more.
+//! R27: before a Pod that runs is ended for a successor, the API server is asked whether it would admit that. A restore in place sends the claim
+//! and the Pod of the first new member as a dry run, a restart the next Pod of the member. What it refuses then, it would refuse when the member
+//! does not run any more.
 
 use std::sync::Arc;
 
 use quorate_manifests::request::request;
 use quorate_manifests::{Context, Defaults, Kind, Request, Write};
-use quorate_model::effect::Rehearsal;
-use quorate_model::incarnation::{Admission, Admitted, Order};
+use quorate_model::effect::{Rehearsal, Successor};
+use quorate_model::incarnation::{Admission, Admitted};
 use quorate_model::priority::NoPriorityClass;
 use quorate_model::{Instant, Plan, Record, Snapshot};
 
 use super::observe::Observed;
 use super::parsed;
+use super::quota;
 use crate::command::Task;
+use crate::objects::ClusterView;
 use crate::reply::WriteError;
 
 /// What is asked, and what was answered so far.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
-    order: Order,
+    of: Successor,
     claim: Admitted,
     /// Of the Pod as it would be created first, and as it would be created if that is refused. One that is admitted is enough.
     pods: Vec<Admitted>,
@@ -32,7 +35,7 @@ impl Observed {
         defaults: &Arc<Defaults>,
         now: Instant,
     ) -> Option<(Asked, Vec<Task>)> {
-        let Rehearsal { order, record, effects } = plan.rehearsal.as_deref()?;
+        let Rehearsal { of, record, effects } = plan.rehearsal.as_deref()?;
         let cluster = parsed(&self.cluster)?;
         let seen = self.view.objects(cluster, self.conflicts.clone());
         let of_record = |record: &Record| {
@@ -54,15 +57,23 @@ impl Observed {
                 writes.push(write);
             }
         }
-        let asked = Asked { order: order.clone(), claim: Admitted::Yes, pods: Vec::new() };
+        let asked = Asked { of: of.clone(), claim: Admitted::Yes, pods: Vec::new() };
         Some((asked, writes.into_iter().map(Task::DryRun).collect()))
     }
 }
 
 impl Asked {
     /// Takes an answer.
-    pub(super) fn answered(&mut self, write: &Write, admitted: Result<(), WriteError>) {
-        let outcome = outcome(write, admitted);
+    pub(super) fn answered(&mut self, seen: &ClusterView, write: &Write, admitted: Result<(), WriteError>) {
+        let leaves_room = |why: &str| match &self.of {
+            // All of the old Pods are gone when the new ones come. A claim stays.
+            Successor::Incarnation(_) => write.kind == Kind::Pod && why.contains("exceeded quota"),
+            Successor::Pod(member) => {
+                let present = seen.pods.get(member.as_str());
+                present.is_some_and(|present| quota::fits_after(why, present))
+            }
+        };
+        let outcome = outcome(admitted, leaves_room);
         if write.kind == Kind::Pod {
             self.pods.push(outcome);
         } else {
@@ -70,9 +81,9 @@ impl Asked {
         }
     }
 
-    /// Puts what was answered into the order.
+    /// Puts what was answered into the snapshot.
     pub(super) fn add_to(self, snapshot: &mut Snapshot, now: Instant) {
-        let Self { order, claim, mut pods } = self;
+        let Self { of, claim, mut pods } = self;
         let pod = match pods.iter().position(|pod| *pod == Admitted::Yes) {
             Some(_) => Admitted::Yes,
             None if pods.is_empty() => Admitted::Unknown("no answer".to_owned()),
@@ -82,8 +93,15 @@ impl Asked {
             Admitted::Yes => pod,
             Admitted::No(_) | Admitted::Unknown(_) => claim,
         };
-        if let Some(asked) = snapshot.orders.iter_mut().find(|asked| asked.order == order) {
-            asked.admission = Some(Admission { at: now, outcome });
+        let admission = Admission { at: now, outcome };
+        match of {
+            Successor::Incarnation(order) => {
+                let asked = snapshot.orders.iter_mut().filter(|asked| asked.order == order);
+                asked.for_each(|asked| asked.admission = Some(admission.clone()));
+            }
+            Successor::Pod(member) => {
+                snapshot.successors.insert(member, admission);
+            }
         }
     }
 }
@@ -95,15 +113,13 @@ fn written(request: Request) -> Option<Write> {
     }
 }
 
-fn outcome(write: &Write, admitted: Result<(), WriteError>) -> Admitted {
+fn outcome(admitted: Result<(), WriteError>, leaves_room: impl Fn(&str) -> bool) -> Admitted {
     match admitted {
-        // A late call of before: the next look sees it.
+        // A late call of before, or the present Pod: policies are asked before the name.
         Ok(()) | Err(WriteError::Exists) => Admitted::Yes,
         Err(WriteError::Invalid(why) | WriteError::Forbidden(why)) => {
-            // The old Pods are gone when the new ones come, and leave their room. A claim stays.
-            let has_room_then = write.kind == Kind::Pod && why.contains("exceeded quota");
             // A webhook that may not be asked like this is asked for the first time by the real call.
-            if has_room_then || why.contains("does not support dry run") {
+            if leaves_room(&why) || why.contains("does not support dry run") {
                 Admitted::Yes
             } else {
                 Admitted::No(why)

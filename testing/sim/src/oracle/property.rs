@@ -42,6 +42,8 @@ pub enum Property {
     ClientsAreServed,
     /// S10: data go one minor version at a time, and no binary starts on data of a newer cluster version.
     VersionsGoForward,
+    /// R27: no Pod that serves is ended for a successor that the API server refuses.
+    SuccessorsAreAdmitted,
     /// R2: a name, its URL and its volume are used once.
     NamesAreUsedOnce,
     /// R3: status records an intent before the effect.
@@ -106,6 +108,7 @@ impl fmt::Display for Property {
             Self::VersionsGoForward => {
                 "S10: versions go one minor at a time, and back only as far as the data allow"
             }
+            Self::SuccessorsAreAdmitted => "R27: nobody is ended whose successor is refused",
             Self::NamesAreUsedOnce => "R2: names are used once",
             Self::IntentBeforeEffect => "R3: intent before effect",
             Self::RemoveBeforeAdd => "R6: remove before add",

@@ -7,10 +7,11 @@ use quorate_api::keys;
 use quorate_apistore::fields::{annotation, deleting, flag, items, name, text, uid};
 use quorate_apistore::selectors::map_selects;
 use quorate_manifests::{Act, Kind, Write};
-use quorate_model::{Effect, Plan, Record, Span};
+use quorate_model::record::Stage;
+use quorate_model::{Effect, KubeEffect, Plan, Record, Snapshot, Span};
 use serde_json::Value;
 
-use super::{Property, without_versions};
+use super::{Property, Truth, without_versions};
 use crate::etcd::{Dir, Group, State};
 use crate::world::World;
 use crate::world::cert_manager::written_for;
@@ -28,6 +29,31 @@ impl World {
         match call {
             Call::Kube(write) => self.judge_write(write),
             Call::Etcd { call, .. } => self.judge_time_of_call(call),
+        }
+    }
+
+    /// Checks that the next Pod of a member that stays would be admitted, when its healthy Pod is ended. A refusal that began after the API
+    /// server was asked in this pass is nobody's fault.
+    pub(crate) fn judge_successor(&mut self, seen: &Snapshot, plan: &Plan, effect: &Effect) {
+        let Effect::Kube {
+            write: KubeEffect::EvictPod { member, pod } | KubeEffect::DeletePod { member, pod, .. },
+            ..
+        } = effect
+        else {
+            return;
+        };
+        let record = &plan.record;
+        let all_end = seen.deleting
+            || record.hibernating
+            || record.next_incarnation.is_some()
+            || record.quorum_recovery.is_some();
+        let stays = record.members.get(member).is_some_and(|member| member.stage == Stage::Voter);
+        let truth = Truth::of(self);
+        let is_healthy = truth.members.get(pod.as_str()).is_some_and(|id| truth.is_healthy(*id));
+        let was_asked = seen.successors.contains_key(member);
+        if !all_end && stays && is_healthy && !was_asked && self.faults.refuses("Pod", member.as_str()) {
+            let how = format!("{effect}, and the API server refuses its next Pod");
+            self.oracle.add_violation(Property::SuccessorsAreAdmitted, how);
         }
     }
 

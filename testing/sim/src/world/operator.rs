@@ -193,6 +193,7 @@ impl World {
         let landing = Landing { observed: truth, now: &now };
         self.oracle.effect(&planned.snapshot, &planned.plan, effect, landing);
         self.judge_removal_of_clients(&planned.snapshot, &planned.plan, effect);
+        self.judge_successor(&planned.snapshot, &planned.plan, effect);
         match self.operator.leads {
             // Where the EtcdCluster was created again meanwhile, its preconditions protect what is there.
             Leads::Now if planned.snapshot.uid.as_str() != self.cluster_uid() => {}
@@ -349,8 +350,7 @@ impl World {
             Task::Backup { name } => Some(Reply::Backup(Ok(self.backup(&name).map(Box::new)))),
             // What cert-manager cannot issue it says in the Certificate.
             Task::CertificateRequests => Some(Reply::CertificateRequests(Ok(Vec::new()))),
-            // No quota and no policy here.
-            Task::DryRun(_) => Some(Reply::DryRun(Ok(()))),
+            Task::DryRun(write) => Some(Reply::DryRun(self.admit(&write))),
             Task::Read { kind, name } => Some(self.read(kind, &name)),
             Task::Write(_) | Task::CreateBackup(_) | Task::Call { .. } | Task::Generate(_) => {
                 Some(self.carry_out(pass, task))

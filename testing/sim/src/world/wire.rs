@@ -137,15 +137,23 @@ impl World {
         }))
     }
 
+    /// Whether the API server would admit a write, without carrying it out.
+    pub(super) fn admit(&self, write: &Write) -> Result<(), WriteError> {
+        if self.faults.refuses(write.kind.as_str(), &write.name) {
+            let how = format!("{} is forbidden: a policy denies it", write.object());
+            return Err(WriteError::Forbidden(how));
+        }
+        Ok(())
+    }
+
     fn deliver_write(&mut self, write: &Write) -> Result<Option<Arc<Value>>, WriteError> {
         let key = ObjectKey::new(resource(write.kind), write.namespace.clone(), write.name.clone());
         // A quota is about what is created; a webhook or a missing right also about changes.
         let creates = matches!(write.act, Act::Create(_));
         let changes =
             matches!(write.act, Act::Patch(_)) && matches!(write.kind, Kind::Service | Kind::Secret);
-        if (creates || changes) && self.faults.refuses(write.kind.as_str(), &write.name) {
-            let how = format!("{} is forbidden: exceeded quota", write.object());
-            return Err(WriteError::Forbidden(how));
+        if creates || changes {
+            self.admit(write)?;
         }
         let merge = |part, wish: &Value| {
             self.store.modify(&key, part, false, |old| {

@@ -103,6 +103,8 @@ pub fn all() -> Vec<Named> {
         of_other_operator("R19 of data", "demo-peer-ca"),
         // A tenant names an issuer of the whole Kubernetes that the operator does not allow.
         of_refused_issuer(),
+        // An edit whose Pods a policy denies.
+        of_denied_pods(),
         // The record loses the cluster ID while a restore in place is ordered, and new members begin beside the old ones.
         named(
             "R22",
@@ -118,6 +120,13 @@ pub fn all() -> Vec<Named> {
         // A promoted member is never heard, and the scale-in that would remove it does not begin.
         named("L3", Property::GoalIsReached, [3, 4], json!([["after:G6", for_good("cut", "demo-3")]])),
     ]
+}
+
+fn of_denied_pods() -> Named {
+    let denied = json!([[0, { "fault": { "refuse": ["Pod", ""] } }]]);
+    let mut named = named("NotAdmitted", Property::SuccessorsAreAdmitted, [3, 3], denied);
+    named.history.spec["podTemplate"] = json!({ "metadata": { "labels": { "a": "b" } } });
+    named
 }
 
 fn of_other_operator(rule: &'static str, object: &str) -> Named {
