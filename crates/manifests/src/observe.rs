@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube_core::Resource;
 use quorate_api::cluster::{
     AfterRestore, DEFAULT_GRACE_PERIOD, DEFAULT_KEEP_VOLUMES, DEFAULT_TIMEOUT, MAX_SIZE, OperatorDefaults,
@@ -134,7 +134,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
     let mut member_pods = pods::read(pods, &at, &uid);
     let recorded: BTreeSet<Uid> =
         record.members.values().filter_map(|member| member.volume.clone()).collect();
-    let volumes = read_volumes(volumes, &at, &recorded);
+    let volumes = read_volumes(volumes, &at, &recorded, meta.deletion_timestamp.as_ref());
     let (desired, refused) = desired(cluster, &record, defaults, existing(&member_pods, &volumes))?;
     // R26: from here on nothing reads a spec that was refused.
     let accepted = refused.as_ref().map(|_| target::accepted(cluster).into_owned());
@@ -432,13 +432,14 @@ fn read_volumes(
     volumes: &[&PersistentVolumeClaim],
     at: &ClusterRef,
     recorded: &BTreeSet<Uid>,
+    cluster_deleted: Option<&Time>,
 ) -> BTreeMap<MemberName, Volume> {
     let named = volumes.iter().filter_map(|volume| Some((member_name(&volume.metadata, at)?, *volume)));
     let ours = named.filter(|(_, volume)| {
         let uid = volume.metadata.uid.as_ref().map(Uid::new);
         is_labelled(&volume.metadata, at) || uid.is_some_and(|uid| recorded.contains(&uid))
     });
-    ours.map(|(name, seen)| (name, volume::read(seen, at))).collect()
+    ours.map(|(name, seen)| (name, volume::read(seen, at, cluster_deleted))).collect()
 }
 
 /// The member that an object of one is named after.

@@ -2,6 +2,7 @@
 //! annotations identify its data.
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use quorate_api::{keys, quantity};
 use quorate_model::record::QuarantineCause;
@@ -107,7 +108,11 @@ pub(crate) fn expand(precondition: &Value, bytes: u64) -> Value {
 }
 
 /// The part of a volume that the planner needs.
-pub(crate) fn read(volume: &PersistentVolumeClaim, at: &ClusterRef) -> Volume {
+pub(crate) fn read(
+    volume: &PersistentVolumeClaim,
+    at: &ClusterRef,
+    cluster_deleted: Option<&Time>,
+) -> Volume {
     let annotation = |key: &str| volume.metadata.annotations.as_ref().and_then(|all| all.get(key));
     let requested =
         volume.spec.as_ref().and_then(|spec| spec.resources.as_ref()?.requests.as_ref()?.get("storage"));
@@ -115,6 +120,9 @@ pub(crate) fn read(volume: &PersistentVolumeClaim, at: &ClusterRef) -> Volume {
         uid: Uid::new(volume.metadata.uid.clone().unwrap_or_default()),
         resource_version: volume.metadata.resource_version.clone().unwrap_or_default(),
         terminating: volume.metadata.deletion_timestamp.is_some(),
+        deleted_after_cluster: cluster_deleted.is_some_and(|cluster| {
+            volume.metadata.deletion_timestamp.as_ref().is_some_and(|own| own >= cluster)
+        }),
         cluster_uid: annotation(keys::CLUSTER_UID).map(ClusterUid::new),
         cluster_id: annotation(keys::CLUSTER_ID).and_then(|id| id.parse().ok()),
         member_id: annotation(keys::MEMBER_ID).and_then(|id| id.parse().ok()),

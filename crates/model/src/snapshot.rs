@@ -323,6 +323,8 @@ pub struct Volume {
     pub resource_version: String,
     /// It is being deleted.
     pub terminating: bool,
+    /// It was deleted when the EtcdCluster was being deleted already, by the API server's clock.
+    pub deleted_after_cluster: bool,
     /// The incarnation of the cluster that it was created for.
     pub cluster_uid: Option<ClusterUid>,
     /// The cluster id of its identity annotation.

@@ -106,8 +106,10 @@ fn is_cured_by_target(draft: &Draft<'_>, member: &MemberName, pod: &Pod) -> bool
 /// A create call whose reply was lost may arrive after the member was given up. Names are never used again, so nothing needs
 /// such a Pod.
 fn stray_pods(draft: &mut Draft<'_>) {
-    let unknown = |name: &&MemberName| !draft.record.members.contains_key(*name);
-    let strays: Vec<MemberName> = draft.seen.pods.keys().filter(unknown).cloned().collect();
+    let is_unknown = |name: &MemberName| !draft.record.members.contains_key(name);
+    // One that a dead node keeps goes with the node, or when it is back.
+    let pods = draft.seen.pods.iter().filter(|(name, pod)| is_unknown(name) && !pod.is_stuck(draft.now));
+    let strays: Vec<MemberName> = pods.map(|(name, _)| name.clone()).collect();
     for stray in strays {
         if draft.via().is_some() && draft.listed(&stray).is_none() {
             let _ = draft.delete_pod(Step::W2, &stray);

@@ -41,6 +41,7 @@ use quorate_model::{
 
 pub(crate) use certificates::was_reached;
 pub(crate) use claims::keeps_data;
+pub use claims::would_keep_data;
 pub(crate) use differ::may_give_data_up;
 pub use incarnation::may_begin_incarnation;
 pub(crate) use issuance::may_take_anew;

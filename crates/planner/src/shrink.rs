@@ -178,6 +178,8 @@ fn remove(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed, why: Leavin
 fn settle_pod_and_volume(draft: &mut Draft<'_>, name: &MemberName, why: Leaving) {
     let steps = steps(why);
     let pod = draft.delete_pod(steps.pod, name);
+    // Its node is gone or does not report. Whenever that is back, its kubelet ends the Pod. Nothing else waits for it: no member is meant by it.
+    let is_stuck = draft.pod(name).is_some_and(|pod| pod.is_stuck(draft.now));
     let is_retained =
         || draft.record.target.as_ref().is_some_and(|target| target.storage.when_scaled == Retention::Retain);
     let volume = match why {
@@ -189,9 +191,12 @@ fn settle_pod_and_volume(draft: &mut Draft<'_>, name: &MemberName, why: Leaving)
         Leaving::Shrink | Leaving::RolledBack | Leaving::Stray if pod.is_done() => {
             draft.delete_volume(steps.volume, name)
         }
+        Leaving::Shrink | Leaving::RolledBack | Leaving::Stray if is_stuck => {
+            draft.quarantine_volume(steps.volume, name, why)
+        }
         Leaving::Shrink | Leaving::RolledBack | Leaving::Stray => Progress::Pending,
     };
-    if pod.is_done() && volume.is_done() {
+    if (pod.is_done() || is_stuck) && volume.is_done() {
         draft.write_record(steps.volume, |record| {
             record.members.remove(name);
             record.suspected.remove(name);

@@ -4,7 +4,7 @@ use crate::world::{World, name};
 use quorate_model::effect::{ClaimOutlook, Unsafe};
 use quorate_model::record::{Leaving, Loss, ReplacementEnd, Stage};
 use quorate_model::snapshot::BudgetPolicy;
-use quorate_model::target::PodRevision;
+use quorate_model::target::{PodRevision, Retention};
 use quorate_model::{Effect, EtcdCall, KubeEffect, Plan, Span, Step, Waiting};
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, permits};
@@ -267,4 +267,71 @@ fn m01_a_pod_is_not_ended_while_its_claim_cannot_be_read() {
     let told = Waiting::Unsafe(Unsafe::ClaimNotRead(name(first), "forbidden".to_owned()));
     assert!(plan.waiting.contains(&told), "{:?}", plan.waiting);
     assert!(ends_pod(&without("ClaimNotRead", || world.plan()), first));
+}
+
+/// Somebody deletes the claim and the Pod of a member whose node is dead: both stay as long as the Node object does.
+fn node_dies(world: &mut World, member: &str) {
+    delete_claim(world, member);
+    world.silence(member);
+    let now = world.now;
+    let pod = world.seen.pods.get_mut(&name(member)).expect("it has a Pod");
+    (pod.terminating, pod.ready, pod.stops_by, pod.node) = (true, false, Some(now), Some("n3".to_owned()));
+}
+
+#[test]
+fn l05_a_pod_that_a_dead_node_keeps_is_no_member_and_holds_nothing_up() {
+    for edit in [
+        |world: &mut World| world.seen.desired.size = 0,
+        |world: &mut World| world.seen.desired.version = "3.7.3".parse().expect("a version"),
+    ] {
+        let mut world = World::running(3);
+        world.settle();
+        node_dies(&mut world, "demo-2");
+        for _ in 0..60 {
+            let plan = world.plan();
+            world.carry_out(plan);
+            world.now = world.now + Span::seconds(30);
+            if world.voters() == ["demo-0", "demo-1", "demo-3"] {
+                break;
+            }
+        }
+        for _ in 0..10 {
+            let plan = world.plan();
+            world.carry_out(plan);
+        }
+        assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-3"]);
+        assert!(world.seen.pods.contains_key(&name("demo-2")), "its kubelet never reports");
+        assert!(!world.seen.record.members.contains_key(&name("demo-2")));
+        let plan = world.plan();
+        assert_eq!((&*plan.waiting, &*plan.effects), (&[][..], &[][..]), "nothing is waited for");
+        edit(&mut world);
+        let plan = world.plan();
+        let target = plan.record.target.as_ref().expect("a target");
+        assert_eq!((target.size, target.version), (world.seen.desired.size, world.seen.desired.version));
+    }
+}
+
+#[test]
+fn l10_a_claim_that_is_deleted_after_the_cluster_does_not_hold_up_its_end() {
+    let mut world = World::running(3);
+    world.settle();
+    world.seen.deleting = true;
+    delete_claim(&mut world, "demo-0");
+    assert!(!ends_pod(&world.plan(), "demo-0"), "it was deleted before");
+    world.seen.volumes.get_mut(&name("demo-0")).expect("a claim").deleted_after_cluster = true;
+    assert!(ends_pod(&world.plan(), "demo-0"));
+    world.seen.deleting = false;
+    world.seen.desired.pod.revision = PodRevision("r2".to_owned());
+    assert!(!ends_pod(&world.plan(), "demo-0"), "nobody deletes the cluster");
+}
+
+#[test]
+fn l12_a_claim_that_cannot_be_read_holds_up_only_the_end_of_a_pod_that_may_keep_data() {
+    let mut world = World::running(3);
+    world.settle();
+    world.seen.claims_not_read.insert(name("demo-0"), "forbidden".to_owned());
+    world.seen.deleting = true;
+    assert!(!ends_pod(&world.plan(), "demo-0"), "its data are retained");
+    world.seen.desired.storage.when_deleted = Retention::Delete;
+    assert!(ends_pod(&world.plan(), "demo-0"), "nothing of it is to stay");
 }

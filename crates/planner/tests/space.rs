@@ -77,6 +77,18 @@ fn n5_corrupt_is_disarmed_only_when_all_voters_are_seen_to_agree_whomever_it_nam
     world.silence("demo-2");
     world.now = world.now + Span::seconds(30);
     assert_eq!(judge(&mut world, &disarm(gone)), Err(Unsafe::AlarmHolds(gone)), "of one it is not known");
+    // L13: its node is down, and Kubernetes has taken its Pod away. A majority of all voters agrees.
+    let is_kept_by_its_node = |world: &mut World, member: &str| {
+        let now = world.now;
+        let pod = world.seen.pods.get_mut(&name(member)).expect("a Pod");
+        (pod.terminating, pod.stops_by) = (true, Some(now));
+        world.now = now + Span::seconds(120);
+    };
+    is_kept_by_its_node(&mut world, "demo-2");
+    assert_eq!(judge(&mut world, &disarm(gone)), Ok(()));
+    world.silence("demo-1");
+    is_kept_by_its_node(&mut world, "demo-1");
+    assert!(judge(&mut world, &disarm(gone)).is_err(), "one of three is no majority");
 }
 
 /// All members raised the alarm.

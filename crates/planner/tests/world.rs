@@ -653,6 +653,7 @@ impl World {
                     uid,
                     resource_version: "1".into(),
                     terminating: false,
+                    deleted_after_cluster: false,
                     cluster_uid: Some(self.seen.uid.clone()),
                     cluster_id: None,
                     member_id: None,

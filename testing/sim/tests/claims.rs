@@ -1,7 +1,7 @@
 //! Somebody deletes the claim of a member by mistake. Kubernetes keeps it as long as a Pod names it: from then on the end of the Pod is
 //! the end of the data, and no act of the operator may be that.
 
-use quorate_sim::history::{ends_well, plain};
+use quorate_sim::history::{ends_well, plain, sound_story};
 use serde_json::{Value, json};
 
 const ALL: [&str; 3] = ["demo-0", "demo-1", "demo-2"];
@@ -88,11 +88,37 @@ fn m01_a_restore_in_place_comes_after_the_move_of_members_whose_claims_were_dele
     ends_well(&claims_are_deleted(3, &ALL[..1], &[(AT_ONCE, order)]));
 }
 
+/// A cluster that moves no member, at rest with these claims being deleted, and what happens then.
+fn claims_stay_deleted(members: &[&str], then: &[(&str, Value)]) -> Value {
+    let mut history = claims_are_deleted(3, members, then);
+    history["spec"]["recovery"] = json!({ "enabled": false });
+    history
+}
+
 #[test]
-fn m01_a_deleted_cluster_whose_data_are_kept_keeps_the_pods_whose_claims_were_deleted() {
-    ends_well(&claims_are_deleted(3, &ALL[..1], &[(AT_ONCE, json!("delete"))]));
+fn m01_a_deleted_cluster_whose_data_are_kept_keeps_the_pods_whose_claims_were_deleted_before() {
+    ends_well(&claims_stay_deleted(&ALL[..1], &[(AT_REST, json!("delete"))]));
     let forgoes = edit(&json!({ "storageSpec": { "retention": { "whenDeleted": "Delete" } } }));
     ends_well(&claims_are_deleted(3, &ALL, &[(AT_ONCE, forgoes), (AT_ONCE, json!("delete"))]));
+}
+
+#[test]
+fn l10_a_cluster_that_is_deleted_together_with_its_claims_ends() {
+    // In either order of one command.
+    for (first, second) in [(json!("delete"), ALL), (json!({ "fault": { "delete-claim": "demo-0" } }), ALL)] {
+        let mut departures = vec![json!({ "at": AT_REST, "what": first })];
+        if first != "delete" {
+            departures.push(json!({ "at": AT_ONCE, "what": "delete" }));
+        }
+        departures.extend(
+            second
+                .iter()
+                .filter(|member| first == "delete" || **member != "demo-0")
+                .map(|member| json!({ "at": AT_ONCE, "what": { "fault": { "delete-claim": member } } })),
+        );
+        let story = sound_story(&json!({ "spec": plain(3), "wide": true, "departures": departures }));
+        assert!(story.to_string().contains("the cluster is gone"), "{story}");
+    }
 }
 
 #[test]
@@ -126,8 +152,8 @@ fn m01_a_claim_whose_deletion_no_watch_has_told_yet_keeps_its_pod() {
 #[test]
 fn m01_a_deleted_cluster_whose_status_was_lost_keeps_the_pods_whose_claims_were_deleted() {
     let lost = json!({ "fault": "lose-status" });
-    ends_well(&claims_are_deleted(3, &ALL[..1], &[(AT_ONCE, json!("delete")), (AT_ONCE, lost.clone())]));
-    ends_well(&claims_are_deleted(3, &ALL, &[(AT_ONCE, lost), (AT_ONCE, json!("delete"))]));
+    ends_well(&claims_stay_deleted(&ALL[..1], &[(AT_REST, json!("delete")), (AT_ONCE, lost.clone())]));
+    ends_well(&claims_stay_deleted(&ALL, &[(AT_REST, lost), (AT_REST, json!("delete"))]));
 }
 
 /// None may join while a downgrade is in force, and no member leaves before another one has joined.

@@ -233,15 +233,17 @@ impl Snapshot {
         let Some((compared, list)) = self.comparison(now).zip(self.list(now)) else { return false };
         let is_listed =
             |name: &MemberName| self.listed(record, name, now).is_some_and(|listed| !listed.is_learner);
+        // One that a dead node keeps is asked by nobody.
+        let may_serve = || self.pods.iter().filter(|(_, pod)| !pod.is_stuck(now));
         let all_others_agree = !compared.majority.is_empty()
             && compared.differ.is_empty()
             && compared.unknown.iter().all(|name| self.is_kept_out(name, now))
             && list.members.iter().all(|listed| !listed.is_learner)
-            && self.pods.keys().all(is_listed);
+            && may_serve().all(|(name, _)| is_listed(name));
         let Some(pod) = self.pods.get(voter).filter(|_| self.is_refused_by_check(record, voter, now)) else {
             return false;
         };
-        all_others_agree && self.pods.values().all(|other| other.image == pod.image)
+        all_others_agree && may_serve().all(|(_, other)| other.image == pod.image)
     }
 
     /// Whether etcd's check at the start keeps this member out, by etcd's own last words.

@@ -11,15 +11,27 @@ pub(super) fn may_end_pod(scene: &Scene<'_>, member: &MemberName) -> Judged {
     if keeps_data(scene.seen, scene.record, scene.now, member) {
         forbid(Unsafe::ClaimTerminating(member.clone()))?;
     }
-    match scene.seen.claims_not_read.get(member) {
+    let unread = scene.seen.claims_not_read.get(member);
+    let unread = unread.filter(|_| would_keep_data(scene.seen, scene.record, scene.now, member));
+    match unread {
         Some(why) => forbid(Unsafe::ClaimNotRead(member.clone(), why.clone())),
         None => Ok(()),
     }
 }
 
 /// Whether the member's Pod is all that keeps the data of a voter: its claim is being deleted. Also a Pod that has ended keeps its claim.
+/// Who deletes a claim after the EtcdCluster knows what becomes of the data.
 pub(crate) fn keeps_data(seen: &Snapshot, record: &Record, now: Instant, member: &MemberName) -> bool {
-    if !seen.pods.contains_key(member) || !seen.claim_is_terminating(record, member) {
+    let goes_with_the_cluster =
+        seen.deleting && seen.volumes.get(member).is_some_and(|volume| volume.deleted_after_cluster);
+    seen.claim_is_terminating(record, member)
+        && !goes_with_the_cluster
+        && would_keep_data(seen, record, now, member)
+}
+
+/// Whether the member's Pod would be all that keeps the data of a voter, were its claim being deleted.
+pub fn would_keep_data(seen: &Snapshot, record: &Record, now: Instant, member: &MemberName) -> bool {
+    if !seen.pods.contains_key(member) {
         return false;
     }
     if seen.deleting && (!seen.keeps_data_when_deleted() || seen.never_served(record)) {

@@ -1,5 +1,7 @@
 //! Full databases: when an alarm may be disarmed, the history compacted, a member defragmented.
 
+use std::collections::BTreeSet;
+
 use quorate_model::record::Record;
 use quorate_model::snapshot::{Alarm, AlarmKind, SPACE_REGAINED_PERCENT, Snapshot};
 use quorate_model::{Instant, MemberId, MemberName, Revision};
@@ -11,7 +13,9 @@ use super::{
 use quorate_model::quorum::quorum;
 
 /// N5. An alarm is all that keeps etcd from writing on into a full database, or with data that differ. NOSPACE: when every member has
-/// room again. CORRUPT: when all voters are seen to have the same data, whichever member it names.
+/// room again. CORRUPT: when all voters are seen to have the same data, whichever member it names. A voter whose Pod a dead node keeps is not
+/// waited for where a majority of all agrees: its kubelet ends that Pod when it is back, and etcd compares the data with its peers' before the
+/// next process serves.
 pub fn may_disarm(seen: &Snapshot, record: &Record, now: Instant, alarm: Alarm) -> Judged {
     fresh_list(seen, now)?;
     let is_gone = alarm.member != MemberId(0) && !seen.is_listed(alarm.member, now);
@@ -25,14 +29,29 @@ pub fn may_disarm(seen: &Snapshot, record: &Record, now: Instant, alarm: Alarm) 
             Ok(())
         }
         AlarmKind::Corrupt => {
-            let all_agree = || seen.comparison(now).is_some_and(|compared| compared.all_agree());
+            let does_not_run = |name: &MemberName| {
+                seen.pods.get(name).is_some_and(|pod| pod.is_stuck(now))
+                    && seen.status_of(name, now).is_none()
+            };
+            let compared = seen.comparison(now);
+            let all_who_run_agree = compared.as_ref().is_some_and(|compared| {
+                compared.is_complete
+                    && !compared.majority.is_empty()
+                    && compared.differ.is_empty()
+                    && compared.unknown.iter().all(does_not_run)
+            });
             // A learner is not compared, and the alarm may be about its data.
             let is_learner =
                 |(name, _)| seen.listed(record, name, now).is_some_and(|listed| listed.is_learner);
-            if !all_agree() || record.joining().is_some_and(is_learner) {
+            if !all_who_run_agree || record.joining().is_some_and(is_learner) {
                 forbid(Unsafe::AlarmHolds(alarm))?;
             }
-            all_voters_fit(Fit::ButForSpace, seen, record, now, None)
+            let fit: BTreeSet<MemberName> = fit_voters(Fit::ButForSpace, seen, record, now).collect();
+            let agreed = compared.map(|compared| compared.majority).unwrap_or_default();
+            match agreed.iter().find(|voter| !fit.contains(*voter)) {
+                Some(unfit) => forbid(Unsafe::VoterUnhealthy(unfit.clone())),
+                None => Ok(()),
+            }
         }
     }
 }

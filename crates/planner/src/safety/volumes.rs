@@ -50,12 +50,17 @@ pub(super) fn may_quarantine(scene: &Scene<'_>, member: &MemberName, volume: &Ui
         forbid(Unsafe::NotItsVolume(member.clone()))?;
     }
     match recorded(scene, member)?.stage {
-        Stage::Leaving(why) if why.quarantines_volume() => {}
+        // Its Pod keeps the volume, and nobody knows until when.
+        Stage::Leaving(why) if why.quarantines_volume() || is_stuck(scene, member) => {}
         Stage::Leaving(_) | Stage::Bootstrap | Stage::Joining | Stage::Voter => {
             forbid(Unsafe::NotRecorded(member.clone()))?;
         }
     }
     is_gone_from_list(scene, member)
+}
+
+fn is_stuck(scene: &Scene<'_>, member: &MemberName) -> bool {
+    scene.seen.pods.get(member).is_some_and(|pod| pod.is_stuck(scene.now))
 }
 
 /// Whether the deletion of this volume follows from a decision: a person scaled in, growth was rolled back, or the volume was

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_manifests::Kind;
 use quorate_model::{ClusterRef, Effect, Instant, KubeEffect, MemberName, Plan};
+use quorate_planner::safety::would_keep_data;
 
 use super::observe::Observed;
 use super::uid;
@@ -24,11 +25,14 @@ pub(super) struct ReadClaims {
 
 impl Observed {
     /// The claims to read before the plan may be carried out. A member in memory has none.
-    pub(super) fn claims_to_read(&self, plan: &Plan) -> Vec<Task> {
+    pub(super) fn claims_to_read(&self, plan: &Plan, now: Instant) -> Vec<Task> {
         if plan.record.is_in_memory() {
             return Vec::new();
         }
-        let members: BTreeSet<&MemberName> = plan.effects.iter().filter_map(ends_pod).collect();
+        // It matters only where the Pod may be all that keeps data.
+        let matters = |member: &&MemberName| would_keep_data(&self.snapshot, &plan.record, now, member);
+        let members: BTreeSet<&MemberName> =
+            plan.effects.iter().filter_map(ends_pod).filter(matters).collect();
         let unread = members.into_iter().filter(|member| !self.claims.read.contains(member.as_str()));
         unread.map(|member| Task::Read { kind: Kind::Volume, name: member.to_string() }).collect()
     }

@@ -463,7 +463,7 @@ impl Observing {
             self.begin(Phase::Rehearsal(observed, asked), tasks);
             return None;
         }
-        let tasks = observed.claims_to_read(&plan);
+        let tasks = observed.claims_to_read(&plan, now);
         if tasks.is_empty() {
             return Some(Stage::Act(self.act(observed, plan, memory, now)));
         }

@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use quorate_api::keys;
-use quorate_apistore::fields::{annotation, deleting, label, name, uid};
+use quorate_apistore::fields::{annotation, deleting, label, name, text, uid};
 use quorate_manifests::Kind;
 use quorate_model::{ClusterId, Instant, MemberId, MemberName, Minor};
 
@@ -121,8 +121,15 @@ impl Truth {
             };
             group.filter(of_this).is_some_and(|group| group.conf().is_voter(dir.member))
         };
+        let ended = |object: &Value| text(object, "/metadata/deletionTimestamp").to_owned();
+        let cluster = world.object(Kind::Cluster, &world.at.name);
+        // Who deletes a claim after the EtcdCluster gives its data up.
+        let is_given_up = |claim: &Value| {
+            cluster.as_ref().is_some_and(|cluster| deleting(cluster) && ended(claim) >= ended(cluster))
+        };
         let data_of = |pod: &Arc<Value>| {
-            let claim = world.object(Kind::Volume, claim_of(pod)?).filter(|claim| deleting(claim))?;
+            let claim = world.object(Kind::Volume, claim_of(pod)?);
+            let claim = claim.filter(|claim| deleting(claim) && !is_given_up(claim))?;
             let dir = world.etcd.dir(uid(&claim)).filter(|dir| is_voter_with_data(dir))?;
             Some((uid(pod).to_owned(), dir.member))
         };
@@ -139,11 +146,16 @@ impl Truth {
         let corrupt = alarms.filter(|alarm| alarm.kind == AlarmKind::Corrupt);
         let corrupt_alarms: BTreeSet<MemberId> = corrupt.map(|alarm| alarm.member).collect();
         let dirs = world.etcd.dirs().filter_map(|at| world.etcd.dir(at));
-        let wrong =
-            dirs.filter(|dir| dir.differs && Some(dir.cluster) == recorded).map(|dir| dir.member).collect();
-        let cluster = world.object(Kind::Cluster, &world.at.name);
-        let compacts =
-            cluster.is_some_and(|object| object["spec"]["etcd"]["autoCompactionRetention"].is_string());
+        // A Pod that a dead node keeps ends when the node is back, and etcd compares the data before the next one serves.
+        let kept = pods.iter().filter(|pod| deleting(pod)).filter_map(|pod| members.get(uid(pod)));
+        let kept: BTreeSet<MemberId> = kept.copied().collect();
+        let wrong = dirs
+            .filter(|dir| dir.differs && Some(dir.cluster) == recorded && !kept.contains(&dir.member))
+            .map(|dir| dir.member)
+            .collect();
+        let compacts = cluster
+            .as_ref()
+            .is_some_and(|object| object["spec"]["etcd"]["autoCompactionRetention"].is_string());
         let conf = group.map(Group::conf).cloned();
         let voters = world.etcd.processes().filter(|(at, _)| {
             let votes = |id: &MemberId| conf.as_ref().is_some_and(|conf| conf.is_voter(*id));
