@@ -248,8 +248,9 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             restore_failed(RestoreCause::Failed, "the store does not answer")
         }
         Waiting::RestoreFailed(..) => Waiting::ClientsLeaving(demo()),
-        Waiting::ClientsLeaving(_) => Waiting::InSync(demo()),
-        Waiting::InSync(_) => Waiting::Sick(demo(), "it does not answer within 2s".to_owned()),
+        Waiting::ClientsLeaving(_) => Waiting::InSync { member: demo(), behind: None },
+        Waiting::InSync { behind: None, .. } => Waiting::InSync { member: demo(), behind: Some(10_000) },
+        Waiting::InSync { behind: Some(_), .. } => Waiting::Sick(demo(), "it does not answer within 2s".to_owned()),
         Waiting::Sick(..) => {
             Waiting::LeaderTransferFailed { leader: name("demo-0"), tried: vec![(demo(), 2), (name("demo-2"), 1)] }
         }

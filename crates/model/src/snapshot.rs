@@ -400,7 +400,7 @@ pub struct Etcd {
     pub unsound_since: BTreeMap<MemberName, Instant>,
     /// The Pods of each member that ended one after another, of late.
     pub ended_pods: BTreeMap<MemberName, EndedPods>,
-    /// The joining member whose applied index has grown, and when it last did.
+    /// The joining member, and when it was last in sync, received data, or came closer to the leader.
     pub learner_progress: Option<(MemberName, Instant)>,
     /// The joining members that the list has as voters and that do not answer as voters, and since when.
     pub unheard_since: BTreeMap<MemberName, Instant>,

@@ -170,9 +170,9 @@ fn edit(draft: &mut Draft<'_>, committed: &Target) {
     });
     // In the same record, because no later pass can tell why the target is another one.
     if let Some(member) = learner
-        && let Some(voter) = facts::holds_up_promotion(draft, &member)
+        && let Some(why) = facts::why_held_up(draft, &member)
     {
-        let why = format!("{member} makes way for the edit: it is not promoted while {voter} is not healthy");
+        let why = format!("{member} makes way for the edit: {why}");
         draft.wait(Waiting::SafePoint(why));
         draft.enter(Step::G5, &member, Stage::Leaving(Leaving::RolledBack));
     }
@@ -181,15 +181,15 @@ fn edit(draft: &mut Draft<'_>, committed: &Target) {
 /// Whether an edit is committed although a learner is on its way.
 ///
 /// - The edit makes the learner superfluous: growth rolls it back. At size zero Pods stop at once, so that edit waits.
-/// - The learner is in sync and is not promoted, because a voter is not healthy: this edit may be the cure, and the learner holds
-///   the only outstanding change. It is rolled back with the commit.
+/// - The learner follows the leader and is not promoted, because a voter is not healthy, or because it does not come closer: this edit may be
+///   the cure, and the learner holds the only outstanding change. It is rolled back with the commit.
 /// - A database is full, and the edit gives it a larger quota: then the learner makes way for the rollout.
 /// - There is no quorum, so nothing is promoted. The edit may be the cure; the learner may be a voter already, and stays.
 fn may_make_way(draft: &Draft<'_>, desired: &Target) -> bool {
     let voters = draft.record.voters().count();
     let is_superfluous = desired.size > 0 && desired.size + replace::surplus(draft) <= voters;
     let is_held_up =
-        || moving_learner(draft).is_some_and(|member| facts::holds_up_promotion(draft, &member).is_some());
+        || moving_learner(draft).is_some_and(|member| facts::why_held_up(draft, &member).is_some());
     is_superfluous || draft.via().is_none() || is_held_up() || is_cure(draft, desired)
 }
 

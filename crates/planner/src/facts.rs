@@ -4,6 +4,7 @@ use quorate_model::snapshot::Pod;
 use quorate_model::{Instant, MemberName, Record, Snapshot};
 
 use crate::draft::Draft;
+use crate::grow::UNHEALTHY_VOTER_DEADLINE;
 
 /// Whether the member's Pod has another revision than the committed one.
 pub(crate) fn is_stale(draft: &Draft<'_>, member: &MemberName) -> bool {
@@ -42,6 +43,19 @@ pub(crate) fn holds_up_promotion(draft: &Draft<'_>, learner: &MemberName) -> Opt
     let unhealthy =
         || draft.record.voters().find(|voter| draft.seen.etcd.unhealthy_since.contains_key(*voter));
     if in_sync && is_learner { unhealthy().cloned() } else { None }
+}
+
+/// Why a learner that follows the leader is not promoted, and will not be soon: a voter is not healthy, or the learner does not come closer to
+/// the leader, as where its disk stores less than the cluster writes.
+pub(crate) fn why_held_up(draft: &Draft<'_>, learner: &MemberName) -> Option<String> {
+    if let Some(voter) = holds_up_promotion(draft, learner) {
+        return Some(format!("it is not promoted while {voter} is not healthy"));
+    }
+    let follows = draft.status_of(learner).is_some_and(|status| status.leader.is_some());
+    let progress = draft.seen.etcd.learner_progress.as_ref().filter(|(of, _)| of == learner);
+    let (_, last) = progress.filter(|_| follows)?;
+    (draft.now - *last > UNHEALTHY_VOTER_DEADLINE)
+        .then(|| format!("it has not come closer to the leader for more than {UNHEALTHY_VOTER_DEADLINE}"))
 }
 
 /// A voter whose data are certainly lost, and that the operator may replace.

@@ -4,7 +4,7 @@
 
 use quorate_model::effect::{Boot, LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE, Unsafe};
 use quorate_model::record::{FailedLearners, Leaving, Loss, Stage};
-use quorate_model::snapshot::Pod;
+use quorate_model::snapshot::{Pod, Unhealthy};
 use quorate_model::{Effect, EtcdCall, Instant, KubeEffect, MemberName, PeerUrl, Span, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
@@ -44,7 +44,7 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
         None => add(draft, &name),
         Some(listed) if listed.is_learner && draft.pod(&name).is_none() => start(draft, &name),
         Some(listed) if listed.is_learner => promote(draft, &name, listed.id),
-        Some(_) => draft.wait(Waiting::InSync(name)),
+        Some(_) => draft.wait(catches_up(draft, &name)),
     }
     DONE
 }
@@ -141,7 +141,7 @@ fn reason_to_roll_back(draft: &Draft<'_>, name: &MemberName, since: Instant) -> 
             ))
         });
     }
-    let deadline = deadline(draft, name)?;
+    let deadline = deadline(draft, name);
     // A learner that still receives data has time.
     let progress =
         draft.seen.etcd.learner_progress.as_ref().filter(|(learner, at)| learner == name && *at <= draft.now);
@@ -166,14 +166,19 @@ fn count_failure(draft: &mut Draft<'_>, reason: String) {
     });
 }
 
-/// How long a learner may take. A learner that follows the leader has caught up: another member delays its promotion
-/// ([`UNHEALTHY_VOTER_DEADLINE`]).
-fn deadline(draft: &Draft<'_>, name: &MemberName) -> Option<Span> {
-    if draft.status_of(name).is_some_and(|status| status.leader.is_some()) {
-        return None;
-    }
+/// How long a learner may take without progress: it is in sync, receives data, or comes closer to the leader.
+fn deadline(draft: &Draft<'_>, name: &MemberName) -> Span {
     let runs = |pod: &Pod| pod.ip.is_some() && pod.trouble.is_none() && pod.guard.is_none();
-    Some(if draft.pod(name).is_some_and(runs) { LEARNER_SYNC_DEADLINE } else { LEARNER_DEADLINE })
+    if draft.pod(name).is_some_and(runs) { LEARNER_SYNC_DEADLINE } else { LEARNER_DEADLINE }
+}
+
+/// What a learner waits for, with how far it is behind to the power of ten: a message that changes with each entry would be written all the time.
+fn catches_up(draft: &Draft<'_>, name: &MemberName) -> Waiting {
+    let behind = match draft.seen.health(name, draft.now) {
+        Err(Unhealthy::Lagging { applied, committed }) => committed.saturating_sub(applied).checked_ilog10(),
+        Ok(()) | Err(_) => None,
+    };
+    Waiting::InSync { member: name.clone(), behind: behind.map(|zeros| 10_u64.pow(zeros)) }
 }
 
 /// G3.
@@ -181,7 +186,7 @@ fn add(draft: &mut Draft<'_>, name: &MemberName) {
     let Some(via) = draft.via().cloned() else { return };
     let peer_url = draft.seen.peer_url(name);
     draft.propose(Effect::etcd(Step::G3, via, EtcdCall::AddLearner { member: name.clone(), peer_url }));
-    draft.wait(Waiting::InSync(name.clone()));
+    draft.wait(catches_up(draft, name));
 }
 
 /// G4. etcd compares the initial cluster with the list, entry by entry.
@@ -205,7 +210,7 @@ fn promote(draft: &mut Draft<'_>, name: &MemberName, id: quorate_model::MemberId
     if let Some(trouble) = draft.pod(name).and_then(|pod| pod.trouble.clone()) {
         draft.wait(Waiting::PodStuck(name.clone(), trouble));
     }
-    draft.wait(Waiting::InSync(name.clone()));
+    draft.wait(catches_up(draft, name));
     let started =
         draft.status_of(name).is_some_and(|status| status.leader.is_some() && status.member_id == id);
     let Some(pod) = draft.pod(name).filter(|_| started) else { return };

@@ -2,9 +2,9 @@
 
 use crate::world::{World, name};
 use quorate_model::effect::LEARNER_DEADLINE;
-use quorate_model::record::Stage;
+use quorate_model::record::{Leaving, Stage};
 use quorate_model::target::PodRevision;
-use quorate_model::{Instant, Record, Span, Step, Waiting};
+use quorate_model::{Instant, Plan, Record, Span, Step, Waiting};
 
 /// The spec asks for a fourth member, and no Pod of a new member ever runs.
 fn growth_that_fails() -> World {
@@ -143,4 +143,69 @@ fn m61_a_learner_that_is_named_goes_on_as_one_after_the_status_was_lost() {
     assert_eq!(plan.record.members[&name("demo-1")].stage, Stage::Joining, "{:?}", plan.waiting);
     let story = world.settle();
     assert_eq!(world.voters(), ["demo-0", "demo-1"], "{story}");
+}
+
+/// Growth from three to four whose learner follows the leader and stores less than the cluster writes.
+fn learner_that_falls_behind() -> World {
+    let mut world = World::running(3);
+    world.resize(4);
+    world.plan_that(|plan| plan.effects.iter().any(|effect| effect.step() == Step::G6));
+    world.observe();
+    world.prove();
+    falls_behind(&mut world);
+    world
+}
+
+fn falls_behind(world: &mut World) {
+    let answer = world.seen.etcd.answers.get_mut(&name("demo-3")).expect("it answers");
+    let status = answer.reply.as_mut().expect("its status");
+    status.applied = status.applied.saturating_sub(1500);
+    assert!(status.leader.is_some());
+}
+
+/// Plans at a time when the learner last came closer so long ago.
+fn plan_after(world: &mut World, seconds: u64) -> Plan {
+    let last = world.now;
+    world.now = last + Span::seconds(seconds);
+    world.observe();
+    world.prove();
+    falls_behind(world);
+    world.seen.etcd.learner_progress = Some((name("demo-3"), last));
+    let plan = quorate_planner::plan(&world.seen, world.now);
+    world.now = last;
+    plan
+}
+
+#[test]
+fn l08_a_learner_that_follows_its_leader_and_comes_no_closer_is_given_up_after_an_hour() {
+    let mut world = learner_that_falls_behind();
+    let stage = |plan: &Plan| plan.record.members[&name("demo-3")].stage;
+    let plan = plan_after(&mut world, 3500);
+    assert_eq!(stage(&plan), Stage::Joining);
+    let is_told = |waiting: &Waiting| matches!(waiting, Waiting::InSync { behind: Some(_), .. });
+    assert!(plan.waiting.iter().any(is_told), "{:?}", plan.waiting);
+    let plan = plan_after(&mut world, 3700);
+    assert_eq!(stage(&plan), Stage::Leaving(Leaving::RolledBack));
+    assert!(plan.record.failed_learners.is_some(), "the next one comes with growing delay");
+}
+
+#[test]
+fn l08_an_edit_and_size_zero_wait_ten_minutes_for_such_a_learner() {
+    let edits: [fn(&mut World); 2] = [
+        |world| world.seen.desired.size = 0,
+        |world| world.seen.desired.pod.revision = PodRevision("edited".to_owned()),
+    ];
+    for edit in edits {
+        let mut world = learner_that_falls_behind();
+        edit(&mut world);
+        let committed = |world: &World, plan: &Plan| {
+            let target = plan.record.target.as_ref().expect("a target");
+            (target.size, &target.pod.revision) == (world.seen.desired.size, &world.seen.desired.pod.revision)
+        };
+        let plan = plan_after(&mut world, 590);
+        assert!(!committed(&world, &plan));
+        let plan = plan_after(&mut world, 610);
+        assert!(committed(&world, &plan), "{:?}", plan.waiting);
+        assert_eq!(plan.record.members[&name("demo-3")].stage, Stage::Leaving(Leaving::RolledBack));
+    }
 }

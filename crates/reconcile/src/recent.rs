@@ -9,7 +9,7 @@ use quorate_api::status::EtcdClusterStatus;
 use quorate_model::names::Uid;
 use quorate_model::record::Stage;
 use quorate_model::snapshot::{
-    AlarmKind, DefragmentAttempt, EndedPods, Etcd, Pod, RAN_WELL_FOR, Standstill, TransferAttempt,
+    AlarmKind, DefragmentAttempt, EndedPods, Etcd, Pod, RAN_WELL_FOR, Standstill, TransferAttempt, Unhealthy,
 };
 use quorate_model::{EtcdCall, Instant, MemberId, MemberName, Snapshot, Span};
 
@@ -47,13 +47,45 @@ pub(crate) struct Recent {
     /// Of the members in `ended_pods` those whose Pods are ready, and since when.
     runs_since: BTreeMap<MemberName, Instant>,
     /// The joining member, the highest index that it has applied, and since when.
-    learner: Option<(MemberName, u64, Instant)>,
+    learner: Option<(MemberName, Distance, Instant)>,
     /// The history was compacted since the alarm NOSPACE was raised.
     compacted: bool,
     /// Since when an alarm NOSPACE is observed.
     full_since: Option<Instant>,
     /// In the order in which they were made.
     defragmentations: Vec<DefragmentAttempt>,
+}
+
+/// How far a learner is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Distance {
+    /// It follows no leader yet, and has applied entries up to this index: it receives a snapshot or the log.
+    Applied(u64),
+    /// It follows the leader, and lacks so many entries.
+    Behind(u64),
+    /// It has what the leader committed.
+    InSync,
+}
+
+impl Distance {
+    fn of(snapshot: &Snapshot, learner: &MemberName, now: Instant) -> Option<Self> {
+        let status = snapshot.status_of(learner, now)?;
+        Some(match snapshot.health(learner, now) {
+            Ok(()) => Self::InSync,
+            Err(Unhealthy::Lagging { applied, committed }) => Self::Behind(committed.saturating_sub(applied)),
+            Err(_) => Self::Applied(status.applied),
+        })
+    }
+
+    /// Whether this is closer to the leader. One that falls behind again must come closer than it ever was.
+    fn is_progress_from(self, before: Self) -> bool {
+        match (before, self) {
+            (_, Self::InSync) | (Self::Applied(_), Self::Behind(_)) => true,
+            (Self::Applied(before), Self::Applied(applied)) => applied > before,
+            (Self::Behind(before), Self::Behind(behind)) => behind < before,
+            (Self::Behind(_) | Self::InSync, Self::Applied(_)) | (Self::InSync, Self::Behind(_)) => false,
+        }
+    }
 }
 
 impl Recent {
@@ -102,8 +134,8 @@ impl Recent {
         );
         snapshot.etcd.ended_pods.clone_from(&self.ended_pods);
         let joining = snapshot.record.joining().map(|(name, _)| name);
-        let applied = joining.and_then(|name| Some((name, snapshot.status_of(name, now)?.applied)));
-        self.note_learner(joining, applied.map(|(_, applied)| applied), now);
+        let is_at = joining.and_then(|name| Distance::of(snapshot, name, now));
+        self.note_learner(joining, is_at, now);
         snapshot.etcd.learner_progress = self.learner.as_ref().map(|(name, _, at)| (name.clone(), *at));
     }
 
@@ -191,12 +223,12 @@ impl Recent {
         self.ended_pods.retain(|member, _| since.get(member).is_none_or(|at| now - *at < RAN_WELL_FOR));
     }
 
-    /// Notes when the applied index of the joining member last grew.
-    fn note_learner(&mut self, joining: Option<&MemberName>, applied: Option<u64>, now: Instant) {
+    /// Notes when the joining member last made progress.
+    fn note_learner(&mut self, joining: Option<&MemberName>, is_at: Option<Distance>, now: Instant) {
         self.learner.take_if(|(name, _, _)| Some(&*name) != joining);
-        let Some((name, applied)) = joining.zip(applied) else { return };
-        if self.learner.as_ref().is_none_or(|(_, before, _)| applied > *before) {
-            self.learner = Some((name.clone(), applied, now));
+        let Some((name, is_at)) = joining.zip(is_at) else { return };
+        if self.learner.as_ref().is_none_or(|(_, before, _)| is_at.is_progress_from(*before)) {
+            self.learner = Some((name.clone(), is_at, now));
         }
     }
 
@@ -438,18 +470,26 @@ mod tests {
     }
 
     #[test]
-    fn l10_a_learner_makes_progress_when_its_applied_index_grows() {
+    fn l10_a_learner_makes_progress_when_its_applied_index_grows_and_l08_when_it_comes_closer() {
         let (first, second) = (MemberName::new("demo-3"), MemberName::new("demo-4"));
         let mut recent = Recent::default();
-        let mut progress = |name: &MemberName, applied, now| {
-            recent.note_learner(Some(name), applied, Instant(now));
+        let mut progress = |name: &MemberName, is_at, now| {
+            recent.note_learner(Some(name), is_at, Instant(now));
             recent.learner.clone().map(|(_, _, at)| at.0)
         };
+        let applied = |index| Some(Distance::Applied(index));
+        let behind = |entries| Some(Distance::Behind(entries));
         assert_eq!(progress(&first, None, 1), None, "it does not answer");
-        assert_eq!(progress(&first, Some(10), 2), Some(2));
-        assert_eq!(progress(&first, Some(10), 3), Some(2));
-        assert_eq!(progress(&first, Some(11), 4), Some(4));
+        assert_eq!(progress(&first, applied(10), 2), Some(2));
+        assert_eq!(progress(&first, applied(10), 3), Some(2));
+        assert_eq!(progress(&first, applied(11), 4), Some(4));
         assert_eq!(progress(&first, None, 5), Some(4));
-        assert_eq!(progress(&second, None, 6), None, "another learner");
+        assert_eq!(progress(&first, behind(900), 6), Some(6), "it follows the leader");
+        assert_eq!(progress(&first, behind(900), 7), Some(6), "it stores as much as is written");
+        assert_eq!(progress(&first, behind(800), 8), Some(8));
+        assert_eq!(progress(&first, behind(5000), 9), Some(8));
+        assert_eq!(progress(&first, applied(20), 10), Some(8), "it has lost the leader for a moment");
+        assert_eq!(progress(&first, Some(Distance::InSync), 11), Some(11));
+        assert_eq!(progress(&second, None, 12), None, "another learner");
     }
 }

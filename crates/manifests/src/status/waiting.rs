@@ -288,8 +288,15 @@ fn row(waiting: &Waiting) -> Row {
             Reason::Scaling,
             format!("clients of {member} go to other members before it is removed from etcd"),
         ),
-        Waiting::InSync(member) => {
-            moves(Reason::Scaling, format!("learner {member} catches up with the leader"))
+        Waiting::InSync { member, behind } => {
+            let far = behind.map(|entries| {
+                format!(
+                    ". It follows the leader and lacks {entries} entries or more. If that does not get less, its disk or network stores less than \
+                     the cluster writes: it is given up after an hour, and any edit of the spec is carried out after ten minutes"
+                )
+            });
+            let far = far.unwrap_or_default();
+            moves(Reason::Scaling, format!("learner {member} catches up with the leader{far}"))
         }
         Waiting::LearnersFailed { count, reason } => {
             waits(Reason::LearnersFailed, text::learners_failed(*count, reason))

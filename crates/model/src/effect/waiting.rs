@@ -172,7 +172,12 @@ pub enum Waiting {
     /// A member is about to be removed, and its clients have some seconds to go elsewhere (R24).
     ClientsLeaving(MemberName),
     /// A learner catches up.
-    InSync(MemberName),
+    InSync {
+        /// The learner.
+        member: MemberName,
+        /// It lacks at least so many entries, where it follows the leader and falls behind.
+        behind: Option<u64>,
+    },
     /// Learners did not get in sync, and the next one is added later.
     LearnersFailed {
         /// How many.
