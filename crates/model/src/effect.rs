@@ -278,6 +278,7 @@ impl Effect {
                 | Step::K1
                 | Step::K2
                 | Step::K3
+                | Step::K4
                 | Step::B7
                 | Step::W1
                 | Step::W2

@@ -58,7 +58,7 @@ pub use leadership::TransferAttempt;
 pub use network_policy::NetworkPolicy;
 pub use progress::{CommittedMark, DOUBT_INTERVAL, IN_SYNC_WITHIN, PROOF_INTERVAL, Proof};
 pub use published::{Published, Reader};
-pub use service::{CLIENTS_LEAVE_WITHIN, LED_AWAY_AFTER, Presence};
+pub use service::{CLIENTS_LEAVE_WITHIN, CONNECTIONS_END_AFTER, LED_AWAY_AFTER, Presence};
 pub use site::{LastNodes, ReplacementPolicy, Site};
 pub use standstill::Standstill;
 pub use volume_space::{NearlyUsedUp, VolumeSpace};

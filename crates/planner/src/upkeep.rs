@@ -91,6 +91,7 @@ pub(crate) fn services_and_volumes(draft: &mut Draft<'_>) {
         annotate_volume(draft, &member);
     }
     lead_clients(draft);
+    end_connections(draft);
     apply_metadata(draft);
 }
 
@@ -136,6 +137,24 @@ pub(crate) fn lead_clients(draft: &mut Draft<'_>) {
                 draft.propose(away);
             }
         }
+    }
+}
+
+/// K4: a client keeps an established connection to a member that serves nothing, for as long as etcd answers its keepalives. Its Pod is restarted,
+/// where the others serve as a quorum. The next Pod is ready only once etcd has met a leader, so this happens once. In memory the data would go
+/// with the Pod.
+fn end_connections(draft: &mut Draft<'_>) {
+    let is_busy = draft.record.defragmenting.is_some() || draft.seen.etcd.hashing.is_some();
+    if draft.record.is_in_memory() || is_busy {
+        return;
+    }
+    let holds = |voter: &&MemberName| {
+        draft.seen.holds_connections(voter, draft.now)
+            && safety::may_leave_out(draft.seen, &draft.record, draft.now, voter).is_ok()
+    };
+    let held = draft.record.voters().find(holds).cloned();
+    if let Some(voter) = held {
+        let _ = draft.restart_pod(Step::K4, &voter);
     }
 }
 

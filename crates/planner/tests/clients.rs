@@ -382,3 +382,32 @@ fn m08_an_edit_back_keeps_the_member_also_where_its_database_is_full() {
     world.alarms.insert(Alarm { member, kind: AlarmKind::NoSpace });
     assert_it_stays(&mut world);
 }
+
+/// The Pods that a plan restarts so that connections end.
+fn restarted(plan: &Plan) -> Vec<String> {
+    let restarts = plan.effects.iter().filter(|effect| effect.step() == Step::K4);
+    restarts.map(ToString::to_string).collect()
+}
+
+#[test]
+fn l02_a_member_that_still_serves_nothing_is_restarted_once_so_that_connections_end() {
+    let mut world = World::running(3);
+    cut(&mut world, "demo-2");
+    let plan = world.plan();
+    world.carry_out(plan);
+    half_a_minute(&mut world);
+    let away = world.plan();
+    world.carry_out(away);
+    world.now = world.now + Span::seconds(20);
+    let plan = world.plan();
+    assert!(restarted(&plan).is_empty(), "it may recover");
+    world.now = world.now + Span::seconds(15);
+    let plan = world.plan();
+    assert!(matches!(&restarted(&plan)[..], [only] if only.contains("demo-2")), "{:?}", plan.effects);
+    world.admits_no_pod = Some("a policy".to_owned());
+    assert!(restarted(&world.plan()).is_empty(), "its next Pod would be refused");
+    world.admits_no_pod = None;
+    // The only other one that serves is no quorum.
+    cut(&mut world, "demo-1");
+    assert!(restarted(&world.plan()).is_empty());
+}

@@ -190,6 +190,8 @@ steps! {
         K2,
         /// Create the connection Secret, or bring it up to date.
         K3,
+        /// Restart a member that serves nothing and from which clients were led away, so that their connections end.
+        K4,
     }
     "maintain", Some(Maintain) => {
         /// Compact the history of a full database.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Alarm, FRESH, SERVED_WITHIN, Snapshot};
+use super::{Alarm, FRESH, SERVED_WITHIN, Snapshot, Unhealthy};
 use crate::mutants;
 use crate::names::MemberName;
 use crate::quorum::has_quorum;
@@ -11,7 +11,11 @@ use crate::time::{Instant, Span};
 
 /// How long a voter whose Pod is ready may be unsound until clients are led away from it (R24). An election, a restart of etcd or a lost
 /// packet is over by then.
-pub const LED_AWAY_AFTER: Span = Span::seconds(30);
+pub const LED_AWAY_AFTER: Span = Span::seconds(10);
+
+/// How long after clients were led away from a member that still serves nothing its Pod is restarted, once: then established connections end
+/// (R24). A partition or a disk that recovers is over by then.
+pub const CONNECTIONS_END_AFTER: Span = Span::seconds(30);
 
 /// How long clients have to go elsewhere once a member does not get new ones any more: until its node's proxy and name servers have
 /// followed the endpoints, and balancers have opened their next connections. The agent waits as long before it stops etcd.
@@ -112,6 +116,19 @@ impl Snapshot {
     pub fn misleads_clients(&self, voter: &MemberName, now: Instant) -> bool {
         let since = self.etcd.unsound_since.get(voter);
         !mutants::is_broken(mutants::Rule::R24) && since.is_some_and(|since| now - *since >= LED_AWAY_AFTER)
+    }
+
+    /// R24: whether established connections are to a voter that serves nothing, and from which new ones were led away long ago. It is cut off from
+    /// the others, or hangs. One that lags, or whose data differ, answers its clients, and others decide what becomes of it.
+    pub fn holds_connections(&self, voter: &MemberName, now: Instant) -> bool {
+        let runs = |pod: &&super::Pod| pod.ready && !pod.terminating && pod.guard.is_none();
+        let Some(pod) = self.pods.get(voter).filter(runs).filter(|pod| !pod.serves) else { return false };
+        let is_late = |until: Instant| until <= now && now - until >= CONNECTIONS_END_AFTER;
+        let is_cut_off = matches!(
+            self.health(voter, now),
+            Err(Unhealthy::NoAnswer(_) | Unhealthy::NoLeader | Unhealthy::OtherLeader { .. })
+        );
+        is_cut_off && pod.served_until.is_some_and(is_late) && self.misleads_clients(voter, now)
     }
 
     /// R24: the voters other than this one that clients are led to and that are sound.

@@ -9,12 +9,15 @@ use quorate_manifests::Kind;
 use quorate_model::quorum::has_quorum;
 use quorate_model::{Effect, EtcdCall, KubeEffect, Plan, Snapshot, Span};
 
-use super::Property;
+use super::{Property, Truth};
 use crate::world::World;
 
 /// How long an endpoint may fail while a quorum serves. The operator gives a member half a minute, and looks every ten seconds at what is
 /// not well.
 const FAILS_FOR: Span = Span::seconds(45);
+
+/// How long an established connection may be to a member that serves nothing, while a quorum serves: new ones are led away, then it is restarted.
+const HELD_FOR: Span = Span::seconds(100);
 
 /// How long clients have to go elsewhere before their member is removed, at least.
 const LEAVE_WITHIN: Span = Span::seconds(2);
@@ -24,8 +27,9 @@ impl World {
     pub(crate) fn see_clients(&mut self) {
         let endpoints = self.endpoints();
         let now = self.now;
-        let misled = self.misled(&endpoints);
-        self.oracle.endpoint_until.extend(endpoints.into_iter().map(|at| (at, now)));
+        self.oracle.endpoint_until.extend(endpoints.iter().map(|at| (at.clone(), now)));
+        let connected = self.connected();
+        let misled = self.misled(&connected);
         self.oracle.misled_since.retain(|at, _| misled.contains(at));
         for at in misled {
             self.oracle.misled_since.entry(at).or_insert(now);
@@ -40,14 +44,28 @@ impl World {
     /// Checks, when the operator has nothing left to do, that no endpoint has failed for long.
     pub(crate) fn judge_clients(&mut self) {
         self.see_clients();
-        let mut since = self.oracle.misled_since.iter();
-        let Some((at, _)) = since.find(|(_, since)| self.now - **since > FAILS_FOR) else { return };
         if !self.leads_clients() {
             return;
         }
-        let how =
-            format!("clients are sent to Pod {at} for more than {FAILS_FOR}, where no quorum serves them");
-        self.oracle.add_violation(Property::ClientsAreServed, how);
+        let endpoints = self.endpoints();
+        let may_restart = self.may_restart_who_misleads();
+        let how = self.oracle.misled_since.iter().find_map(|(at, since)| {
+            let failed_for = self.now - *since;
+            if endpoints.contains(at) && failed_for > FAILS_FOR {
+                Some(format!(
+                    "clients are sent to Pod {at} for more than {FAILS_FOR}, where no quorum serves them"
+                ))
+            } else if may_restart && failed_for > HELD_FOR {
+                Some(format!(
+                    "established connections are to Pod {at} for more than {HELD_FOR}, where no quorum serves them"
+                ))
+            } else {
+                None
+            }
+        });
+        if let Some(how) = how {
+            self.oracle.add_violation(Property::ClientsAreServed, how);
+        }
     }
 
     /// Checks that a member that serves clients is removed only when they are sent elsewhere for a while. What another operator, or a
@@ -78,6 +96,23 @@ impl World {
             let how = format!("{effect}, to which clients were sent a moment ago");
             self.oracle.add_violation(Property::ClientsAreServed, how);
         }
+    }
+
+    /// Whether the operator may restart the only member that serves nothing: all others serve, nobody joins, and no data would go with the Pod.
+    fn may_restart_who_misleads(&self) -> bool {
+        let (record, truth) = (self.record(), Truth::of(self));
+        let sick = truth.conf.iter().flat_map(|conf| conf.voters()).filter(|voter| !truth.is_healthy(*voter));
+        let any_claim_goes = self.objects(Kind::Volume).iter().any(|claim| deleting(claim));
+        sick.count() == 1 && record.joining().is_none() && !record.is_in_memory() && !any_claim_goes
+    }
+
+    /// The Pods, by uid, that clients are connected to: a connection outlives its endpoint for as long as the process lives.
+    fn connected(&self) -> BTreeSet<String> {
+        let runs =
+            |pod: &&std::sync::Arc<serde_json::Value>| condition(pod, "Ready") == "True" && !deleting(pod);
+        let pods = self.objects(Kind::Pod);
+        let running = pods.iter().filter(runs).map(|pod| uid(pod).to_owned());
+        running.filter(|at| self.oracle.endpoint_until.contains_key(at)).collect()
     }
 
     /// The Pods, by uid, that the client Service sends clients to.
