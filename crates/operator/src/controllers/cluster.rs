@@ -34,6 +34,7 @@ use metrics::ClusterMetrics;
 #[cfg(test)]
 pub(super) use metrics::example as example_metrics;
 use pass::Worker;
+use site::Sites;
 use waves::{Stopped, Waves};
 
 /// The controller of EtcdClusters.
@@ -56,6 +57,8 @@ pub(crate) struct Shared {
     pub(crate) metrics: ClusterMetrics,
     /// Which clusters take new defaults now.
     pub(crate) waves: Arc<Waves>,
+    /// What was read lately about nodes and volumes.
+    pub(crate) sites: Arc<Sites>,
     /// The cache of EtcdBackupSchedules, which their own controller fills.
     pub(crate) schedules: Index<ReadSchedule>,
     /// The cache of EtcdBackups, which their own controller fills.
@@ -93,6 +96,7 @@ impl ClusterController {
             kept,
             metrics: ClusterMetrics::new(registry),
             waves: Arc::new(Waves::new(max_rolling)),
+            sites: Arc::default(),
             schedules,
             backups,
             users,

@@ -33,6 +33,9 @@ const STEADY: Duration = Duration::from_secs(1);
 /// The number of passes at short intervals.
 const BRISK_PASSES: u32 = 20;
 
+/// The number of passes until what is under way counts as what may last for long: five minutes, if no event and no effect came between.
+const STEADY_PASSES: u32 = BRISK_PASSES + 300;
+
 /// The first and the longest interval after failures.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_mins(1));
 
@@ -123,10 +126,11 @@ impl Pace {
                 self.quick = 0;
                 Duration::ZERO
             }
+            Outcome::Waiting | Outcome::Refused if self.quick >= STEADY_PASSES => ATTENTIVE,
             Outcome::Waiting if self.quick < BRISK_PASSES => grow(QUICK, BRISK, &mut self.quick),
             Outcome::Waiting => grow(QUICK, STEADY, &mut self.quick),
             Outcome::Degraded | Outcome::NoProgress => grow(QUICK, ATTENTIVE, &mut self.quick),
-            Outcome::Refused => REFUSED,
+            Outcome::Refused => grow(REFUSED, REFUSED, &mut self.quick),
             Outcome::Failed => grow(RETRY.0, RETRY.1, &mut self.failures),
             Outcome::Idle => {
                 self.quick = 0;
@@ -186,6 +190,19 @@ mod tests {
         assert_eq!(pace.after(Outcome::Waiting), STEADY);
         pace.reset_backoff();
         assert_eq!(pace.after(Outcome::Waiting).as_millis(), 100);
+    }
+
+    #[test]
+    fn l16_what_is_under_way_is_looked_at_every_second_for_five_minutes_and_then_every_ten() {
+        for outcome in [Outcome::Waiting, Outcome::Refused] {
+            let mut pace = Pace::default();
+            let intervals: Vec<Duration> = (0..1000).map(|_| pace.after(outcome)).collect();
+            let quick: Duration = intervals.iter().take_while(|interval| **interval < ATTENTIVE).sum();
+            assert!(quick >= Duration::from_mins(5) && quick < Duration::from_mins(6), "{quick:?}");
+            assert_eq!(intervals.last(), Some(&ATTENTIVE));
+            pace.reset_backoff();
+            assert!(pace.after(outcome) <= REFUSED, "after an event");
+        }
     }
 
     #[test]
