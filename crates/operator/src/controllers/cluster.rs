@@ -25,6 +25,7 @@ use quorate_reconcile::ReadCluster;
 
 use crate::controllers::backup::ReadBackup;
 use crate::controllers::members::KeptConnections;
+use crate::controllers::restore::ReadRestore;
 use crate::controllers::schedule::ReadSchedule;
 use crate::controllers::user::ReadUser;
 use crate::runtime::controller::{Controller, Runtime};
@@ -65,6 +66,8 @@ pub(crate) struct Shared {
     pub(crate) backups: Index<ReadBackup>,
     /// The cache of EtcdUsers, which their own controller fills.
     pub(crate) users: Index<ReadUser>,
+    /// The cache of EtcdRestores, which their own controller fills.
+    restores: Index<ReadRestore>,
 }
 
 /// The caches of other kinds, which their own controllers fill.
@@ -72,6 +75,7 @@ pub(super) struct OtherKinds {
     pub(super) schedules: Index<ReadSchedule>,
     pub(super) backups: Index<ReadBackup>,
     pub(super) users: Index<ReadUser>,
+    pub(super) restores: Index<ReadRestore>,
 }
 
 impl ClusterController {
@@ -82,7 +86,7 @@ impl ClusterController {
         defaults: Defaults,
         (transport, kept): (Transport, KeptConnections),
         max_rolling: Limit,
-        OtherKinds { schedules, backups, users }: OtherKinds,
+        OtherKinds { schedules, backups, users, restores }: OtherKinds,
     ) -> Self {
         let (indexes, defaults) = (Indexes::default(), Arc::new(defaults));
         let clusters = indexes.clusters.clone();
@@ -100,6 +104,7 @@ impl ClusterController {
             schedules,
             backups,
             users,
+            restores,
         })
     }
 }
@@ -126,7 +131,7 @@ impl Controller for ClusterController {
     }
 
     fn watch(&self, watches: &mut Watches<'_>) {
-        self.0.indexes.watch(watches);
+        self.0.indexes.watch(watches, &self.0.restores);
     }
 
     fn worker(&self, root: &NamespacedName) -> Worker {

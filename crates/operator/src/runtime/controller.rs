@@ -32,6 +32,11 @@ pub(crate) trait Controller: Send + Sync + 'static {
     /// A worker for a root object. It is created again after a panic, and when the object was deleted and created again.
     fn worker(&self, root: &NamespacedName) -> Self::Worker;
 
+    /// Whether nothing is left to do for a root object unless it changes. Such objects are looked at last when an operator begins to lead.
+    fn has_ended(&self, _root: &Self::Root) -> bool {
+        false
+    }
+
     /// Forgets everything about a root object whose worker has ended.
     fn forget(&self, root: &NamespacedName);
 }
@@ -52,6 +57,8 @@ pub(crate) enum Pass {
     Gone,
     /// The root object exists. The outcome decides when the next pass is due.
     Ended(Outcome),
+    /// The root object exists, and nothing is left to do for it. Its worker ends, and the next change starts another one.
+    AtRest,
 }
 
 /// What every controller and its workers share.

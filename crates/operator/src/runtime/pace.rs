@@ -70,7 +70,6 @@ pub struct Pace {
     failures: u32,
     /// Of the object: intervals of different objects differ.
     seed: u64,
-    together: usize,
     idle: u64,
 }
 
@@ -91,16 +90,9 @@ impl Outcome {
 }
 
 impl Pace {
-    /// The pace of the worker for this object, as one of so many that begin together.
-    pub fn of(object: &impl Hash, together: usize) -> Self {
-        Self { seed: number(object), together, ..Self::default() }
-    }
-
-    /// How long its first pass may wait; `None` if it is due at once.
-    pub fn first(&self) -> Option<Duration> {
-        #[expect(clippy::cast_precision_loss, reason = "no fleet is that large")]
-        let all = Duration::from_secs_f64(self.together as f64 / FIRST_IN_A_SECOND).min(FIRST_WITHIN);
-        (self.together > FEW).then(|| all.mul_f64(part(self.seed)))
+    /// The pace of the worker for this object.
+    pub fn of(object: &impl Hash) -> Self {
+        Self { seed: number(object), ..Self::default() }
     }
 
     fn idle(&mut self) -> Duration {
@@ -148,6 +140,23 @@ impl Pace {
         self.quick = 0;
         self.failures = 0;
     }
+}
+
+/// How long the first pass over an object may wait, as one of so many that begin together; `None` if it is due at once.
+pub fn first(object: &impl Hash, together: usize) -> Option<Duration> {
+    (together > FEW).then(|| spread(object, together).min(FIRST_WITHIN.mul_f64(part(number(object)))))
+}
+
+/// The same of one of so many that have ended: it comes after those that are under way.
+pub fn first_of_ended(object: &impl Hash, together: usize) -> Duration {
+    FIRST_WITHIN + spread(object, together)
+}
+
+/// Some part of the time that so many first passes take.
+fn spread(object: &impl Hash, together: usize) -> Duration {
+    #[expect(clippy::cast_precision_loss, reason = "no fleet is that large")]
+    let all = Duration::from_secs_f64(together as f64 / FIRST_IN_A_SECOND);
+    all.mul_f64(part(number(object)))
 }
 
 /// The same number in every operator.
@@ -235,8 +244,8 @@ mod tests {
 
     #[test]
     fn objects_that_are_well_are_not_looked_at_together_for_long() {
-        let mut paces: Vec<Pace> = (0..1000).map(|object| Pace::of(&object, 1000)).collect();
-        let mut firsts: Vec<Duration> = paces.iter().filter_map(Pace::first).collect();
+        let mut paces: Vec<Pace> = (0..1000).map(|object| Pace::of(&object)).collect();
+        let mut firsts: Vec<Duration> = (0..1000).filter_map(|object| first(&object, 1000)).collect();
         firsts.sort();
         assert!(firsts[999] <= Duration::from_secs(10), "{:?}", firsts[999]);
         let in_a_second = |second: u64| {
@@ -259,8 +268,7 @@ mod tests {
 
     #[test]
     fn n21_objects_that_were_created_while_the_operator_leads_do_not_stay_together_either() {
-        let mut due: Vec<Duration> =
-            (0..100).map(|object| Pace::of(&object, 1).after(Outcome::Idle)).collect();
+        let mut due: Vec<Duration> = (0..100).map(|object| Pace::of(&object).after(Outcome::Idle)).collect();
         due.sort_unstable();
         due.dedup();
         assert!(due.len() > 90 && due[due.len() - 1] > due[0] + Duration::from_secs(5), "{due:?}");
@@ -268,9 +276,20 @@ mod tests {
 
     #[test]
     fn few_objects_are_looked_at_at_once_and_many_within_half_a_minute() {
-        assert_eq!(Pace::of(&"a", FEW).first(), None);
-        let firsts: Vec<_> = (0..100).map(|object| Pace::of(&object, 100_000).first()).collect();
+        assert_eq!(first(&"a", FEW), None);
+        let firsts: Vec<_> = (0..100).map(|object| first(&object, 100_000)).collect();
         assert!(firsts.iter().all(|first| first.is_some_and(|first| first <= FIRST_WITHIN)), "{firsts:?}");
+    }
+
+    #[test]
+    fn n10_objects_that_have_ended_are_looked_at_after_all_others_and_a_hundred_in_a_second() {
+        let mut firsts: Vec<Duration> = (0..23_000).map(|object| first_of_ended(&object, 23_000)).collect();
+        firsts.sort_unstable();
+        assert!(firsts[0] >= FIRST_WITHIN, "{:?}", firsts[0]);
+        assert!(firsts[22_999] <= FIRST_WITHIN + Duration::from_secs(230), "{:?}", firsts[22_999]);
+        let busiest =
+            firsts.chunk_by(|one, next| one.as_secs() == next.as_secs()).map(<[Duration]>::len).max();
+        assert!(busiest < Some(150), "{busiest:?} in one second");
     }
 
     #[test]
