@@ -32,6 +32,7 @@ use crate::runtime::fleet::Fleets;
 use crate::runtime::lease::{Elector, Leadership, LeaseLost};
 use crate::runtime::metrics::{Leads, Metrics};
 use crate::runtime::serve::{self, Access, Https, ListenError, SelfSigned, SelfSignedError};
+use crate::runtime::writers::Writers;
 
 /// How long effects under way may take after a signal. Longer than any call.
 const GRACE: Duration = Duration::from_secs(8);
@@ -183,7 +184,7 @@ pub(crate) async fn run_controllers(
     let runtime = Runtime {
         client,
         leadership: leadership.clone(),
-        writers: Arc::new(Semaphore::new(options.workers)),
+        writers: Writers::new(options.workers),
         readers: Arc::new(Semaphore::new(READERS)),
         hook: options.hook,
         clock: options.clock,

@@ -82,6 +82,8 @@ pub enum Retry {
     Degraded,
     /// With growing delay: the write or call failed.
     Failed,
+    /// The same, and no change of the object ends the delay: the API server, or a webhook of it, did not answer.
+    Unanswered,
 }
 
 impl WriteError {
@@ -122,7 +124,8 @@ impl WriteError {
                 Retry::Soon
             }
             Self::Blocked(_) => Retry::Degraded,
-            Self::Unknown(_) | Self::Invalid(_) | Self::Forbidden(_) => Retry::Failed,
+            Self::Invalid(_) | Self::Forbidden(_) => Retry::Failed,
+            Self::Unknown(_) => Retry::Unanswered,
         }
     }
 

@@ -39,6 +39,8 @@ struct Seen {
     forgotten: Arc<Mutex<Vec<NamespacedName>>>,
     /// How many passes found nothing left to do.
     at_rest: Arc<AtomicUsize>,
+    /// How many passes had no answer of the API server.
+    unanswered: Arc<AtomicUsize>,
 }
 
 struct ExampleWorker {
@@ -84,6 +86,10 @@ impl Worker for ExampleWorker {
         let Some(root) = roots.get(&self.root).objects.remove(&self.root.name) else { return Pass::Gone };
         if root.data.as_ref().is_some_and(|data| data.contains_key("hang")) {
             std::future::pending::<()>().await;
+        }
+        if root.data.as_ref().is_some_and(|data| data.contains_key("unanswered")) {
+            seen.unanswered.fetch_add(1, Ordering::SeqCst);
+            return Pass::Ended(Outcome::Unanswered);
         }
         if secrets.contains(&self.root) && root.immutable == Some(true) {
             seen.at_rest.fetch_add(1, Ordering::SeqCst);
@@ -286,6 +292,22 @@ mod tests {
         let forgotten =
             || world.seen.forgotten.lock().unwrap().contains(&NamespacedName::new("default", "one"));
         until("nothing is kept of it", async || forgotten()).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn n11_what_the_api_server_does_not_answer_is_repeated_with_growing_delay_whatever_else_happens_to_the_object()
+     {
+        let world = World::new().await;
+        world.create_root("one", &["unanswered"]).await;
+        let passes = || world.seen.unanswered.load(Ordering::SeqCst);
+        for change in 0..600 {
+            let roots = world.api::<ConfigMap>();
+            let change = Patch::Merge(json!({ "metadata": { "annotations": { "a": change.to_string() } } }));
+            roots.patch("one", &PatchParams::default(), &change).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        // After 0.5 s, 1 s, 2 s and so on.
+        assert!((5..=8).contains(&passes()), "{} passes in a minute", passes());
     }
 
     #[tokio::test(start_paused = true)]

@@ -13,6 +13,7 @@ use crate::runtime::lease::Leadership;
 use crate::runtime::metrics::Metrics;
 use crate::runtime::pace::Outcome;
 use crate::runtime::watch::{Index, NamespacedName, Watched, Watches};
+use crate::runtime::writers::Writers;
 
 /// Runs one root kind. Each object of it gets a worker.
 pub(crate) trait Controller: Send + Sync + 'static {
@@ -68,8 +69,8 @@ pub(crate) struct Runtime {
     pub(crate) client: kube::Client,
     /// Whether this operator may write.
     pub(crate) leadership: Leadership,
-    /// Bounds the writes under way.
-    pub(crate) writers: Arc<Semaphore>,
+    /// Bounds the writes under way, with a share for each namespace.
+    pub(crate) writers: Writers,
     /// Bounds the reads of single objects under way in passes: each has a connection to the API server, which is kept for a while.
     pub(crate) readers: Arc<Semaphore>,
     /// Called at every crash point.

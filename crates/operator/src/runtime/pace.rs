@@ -3,6 +3,8 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
+use quorate_reconcile::Retry;
+
 /// The interval of passes over what is well and at rest. What Kubernetes reports starts a pass at once, such as a disk that hangs; what
 /// etcd alone knows is noticed within this time and the deadline of a call.
 pub const IDLE: Duration = Duration::from_secs(30);
@@ -61,6 +63,8 @@ pub enum Outcome {
     UserMustEdit,
     /// Something failed.
     Failed,
+    /// Something failed because the API server did not answer. No event ends the delay: an object in trouble has many.
+    Unanswered,
 }
 
 /// The pace of one worker.
@@ -73,7 +77,25 @@ pub struct Pace {
     idle: u64,
 }
 
+impl From<Retry> for Outcome {
+    fn from(retry: Retry) -> Self {
+        match retry {
+            Retry::Now => Self::Acted,
+            Retry::Soon => Self::Waiting,
+            Retry::Refused => Self::Refused,
+            Retry::Degraded => Self::Degraded,
+            Retry::Failed => Self::Failed,
+            Retry::Unanswered => Self::Unanswered,
+        }
+    }
+}
+
 impl Outcome {
+    /// Whether a change of the object starts the next pass before it is due.
+    pub fn ends_by_event(self) -> bool {
+        self != Self::Unanswered
+    }
+
     /// The label in metrics.
     pub fn as_label(self) -> &'static str {
         match self {
@@ -85,6 +107,7 @@ impl Outcome {
             Self::Refused => "refused",
             Self::UserMustEdit => "user_must_edit",
             Self::Failed => "failed",
+            Self::Unanswered => "unanswered",
         }
     }
 }
@@ -104,7 +127,7 @@ impl Pace {
     /// How long to wait until the next pass, unless an event comes first.
     pub fn after(&mut self, ended: Outcome) -> Duration {
         match ended {
-            Outcome::Failed => {}
+            Outcome::Failed | Outcome::Unanswered => {}
             Outcome::Acted
             | Outcome::NoProgress
             | Outcome::Waiting
@@ -123,7 +146,7 @@ impl Pace {
             Outcome::Waiting => grow(QUICK, STEADY, &mut self.quick),
             Outcome::Degraded | Outcome::NoProgress => grow(QUICK, ATTENTIVE, &mut self.quick),
             Outcome::Refused => grow(REFUSED, REFUSED, &mut self.quick),
-            Outcome::Failed => grow(RETRY.0, RETRY.1, &mut self.failures),
+            Outcome::Failed | Outcome::Unanswered => grow(RETRY.0, RETRY.1, &mut self.failures),
             Outcome::Idle => {
                 self.quick = 0;
                 self.idle()

@@ -56,7 +56,7 @@ pub(crate) async fn work<C: Controller>(
         tokio::select! {
             () = stop.cancelled() => {}
             () = sleep_until(due) => {}
-            () = news(events, &mut worker) => pace.reset_backoff(),
+            () = news(events, &mut worker), if outcome.ends_by_event() => pace.reset_backoff(),
         }
     }
     controller.forget(root);

@@ -48,8 +48,7 @@ where
 
     /// The same for an effect of the planner, which has its own crash points.
     pub(crate) async fn create_in_effect(&self, object: &K) -> Result<K, WriteError> {
-        let _permit = may_write(self.runtime).await?;
-        reply(timeout(WRITE_DEADLINE, self.api.create(&PostParams::default(), object)).await)
+        in_turn(self.runtime, self.namespace(), self.api.create(&PostParams::default(), object)).await
     }
 
     /// Changes the metadata of an object, if it is still as it was observed.
@@ -92,31 +91,41 @@ where
     }
 
     async fn at<T>(&self, step: Step, write: impl Future<Output = kube::Result<T>>) -> Result<T, WriteError> {
-        write_at(self.runtime, step, write).await
+        write_at(self.runtime, step, self.namespace(), write).await
+    }
+
+    fn namespace(&self) -> &str {
+        self.api.namespace().unwrap_or_default()
     }
 }
 
-/// One write: a numbered step, before and after which the process may end.
+/// One write for an object of this namespace: a numbered step, before and after which the process may end.
 pub(crate) async fn write_at<T>(
     runtime: &Runtime,
     step: Step,
+    namespace: &str,
     write: impl Future<Output = kube::Result<T>>,
 ) -> Result<T, WriteError> {
     runtime.hook.reached(CrashSide::Before, step).await;
-    let _permit = may_write(runtime).await?;
-    let written = reply(timeout(WRITE_DEADLINE, write).await)?;
+    let written = in_turn(runtime, namespace, write).await?;
     runtime.hook.reached(CrashSide::After, step).await;
     Ok(written)
 }
 
-async fn may_write(runtime: &Runtime) -> Result<tokio::sync::SemaphorePermit<'_>, WriteError> {
-    // The semaphore is never closed.
-    let permit = runtime.writers.acquire().await.map_err(|_| WriteError::NotLeading)?;
-    if runtime.leadership.may_act() {
-        return Ok(permit);
+/// One write when it is the turn of its namespace.
+async fn in_turn<T>(
+    runtime: &Runtime,
+    namespace: &str,
+    write: impl Future<Output = kube::Result<T>>,
+) -> Result<T, WriteError> {
+    let permit = runtime.writers.acquire(namespace).await;
+    if !runtime.leadership.may_act() {
+        runtime.metrics.dropped_write();
+        return Err(WriteError::NotLeading);
     }
-    runtime.metrics.dropped_write();
-    Err(WriteError::NotLeading)
+    let written = reply(timeout(WRITE_DEADLINE, write).await);
+    permit.ended(&written);
+    written
 }
 
 /// The merge patch that makes one status of another.

@@ -555,7 +555,7 @@ impl Failed {
         match self {
             Self::Call(error) => {
                 let failure = match error.retry() {
-                    Retry::Failed => {
+                    Retry::Failed | Retry::Unanswered => {
                         Some(trouble::membership_change_refused(&effect.to_string(), &error.to_string()))
                     }
                     // A temporary refusal is reported by what the plan waits for.

@@ -355,12 +355,12 @@ impl BackupWorker {
 
     fn stopped(&mut self, backup: &EtcdBackup, error: &WriteError, now: Instant) -> Outcome {
         match error.retry() {
-            Retry::Failed => {
+            retry @ (Retry::Failed | Retry::Unanswered) => {
                 let what = Explanation::new(Reason::WriteRefused, format!("a write failed: {error}"));
                 tracing::warn!(%error, "the pass ended before its act");
                 let notice = Notice { about: backup.object_ref(&()), warning: true, what, at: now };
                 self.controller.runtime.events.publish(&mut self.reported, notice);
-                Outcome::Failed
+                retry.into()
             }
             Retry::Now | Retry::Soon | Retry::Refused | Retry::Degraded => Outcome::Waiting,
         }

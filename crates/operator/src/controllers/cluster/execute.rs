@@ -32,8 +32,7 @@ pub(super) async fn write(
     not_after: Option<Instant>,
 ) -> Result<Option<Object>, WriteError> {
     let request = write.http().map_err(|error| WriteError::Invalid(error.to_string()))?;
-    // The semaphore is never closed. What is bounded is the load on the API server, nothing else waits in here.
-    let _permit = shared.runtime.writers.acquire().await;
+    let permit = shared.runtime.writers.acquire(&write.namespace).await;
     if !shared.runtime.leadership.may_act() {
         shared.runtime.metrics.dropped_write();
         return Err(WriteError::NotLeading);
@@ -43,11 +42,13 @@ pub(super) async fn write(
         return Err(WriteError::Outdated);
     }
     let reply = match &write.act {
-        Act::Evict { .. } => evict(shared, write, request).await?,
+        Act::Evict { .. } => evict(shared, write, request).await,
         Act::Create(_) | Act::Patch(_) | Act::PatchStatus(_) | Act::Delete { .. } => {
-            send(shared, request).await?
+            send(shared, request).await
         }
     };
+    permit.ended(&reply);
+    let reply = reply?;
     let leaves_nothing = matches!(write.act, Act::Evict { .. } | Act::Delete { .. });
     // The reply to an eviction, and for an object that is deleted at once, is only "Success".
     if leaves_nothing && !reply["metadata"]["uid"].is_string() {
@@ -62,8 +63,10 @@ pub(super) async fn dry_run(shared: &Shared, write: &Write) -> Result<(), WriteE
         return Err(WriteError::Invalid(format!("nothing is created: {}", write.describe())));
     };
     let request = request.map_err(|error| WriteError::Invalid(error.to_string()))?;
-    let _permit = shared.runtime.writers.acquire().await;
-    send(shared, request).await.map(drop)
+    let permit = shared.runtime.writers.acquire(&write.namespace).await;
+    let reply = send(shared, request).await;
+    permit.ended(&reply);
+    reply.map(drop)
 }
 
 /// Reads the current object; `None` if it does not exist.

@@ -386,18 +386,20 @@ impl Kinds<'_> {
 
     /// O3: created, so that one that somebody made meanwhile is not taken over; or changed, if it is as it was seen.
     async fn write_store(&self, name: &str, write: &Writing) -> Result<(), WriteError> {
-        let (runtime, api) = (&self.shared.runtime, self.api());
+        let (runtime, api, namespace) = (&self.shared.runtime, self.api(), &self.at.namespace);
         let by = Some(objects::FIELD_MANAGER.to_owned());
         match write {
             Writing::Create(object) => {
                 let object: DynamicObject = serde_json::from_value(object.clone())
                     .map_err(|error| WriteError::Invalid(error.to_string()))?;
                 let how = PostParams { field_manager: by, ..PostParams::default() };
-                write_at(runtime, Step::O3, api.create(&how, &object)).await.map(drop)
+                write_at(runtime, Step::O3, namespace, api.create(&how, &object)).await.map(drop)
             }
             Writing::Patch(patch) => {
                 let how = PatchParams { field_manager: by, ..PatchParams::default() };
-                write_at(runtime, Step::O3, api.patch(name, &how, &Patch::Merge(patch))).await.map(drop)
+                write_at(runtime, Step::O3, namespace, api.patch(name, &how, &Patch::Merge(patch)))
+                    .await
+                    .map(drop)
             }
             Writing::PatchStatus(_) | Writing::Delete { .. } | Writing::Evict { .. } => Ok(()),
         }
@@ -410,7 +412,8 @@ impl Kinds<'_> {
         let preconditions = Preconditions { uid: text("uid"), resource_version: text("resourceVersion") };
         let how = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         let name = text("name").unwrap_or_default();
-        write_at(&self.shared.runtime, Step::O4, self.api().delete(&name, &how)).await.map(drop)
+        let api = self.api();
+        write_at(&self.shared.runtime, Step::O4, &self.at.namespace, api.delete(&name, &how)).await.map(drop)
     }
 
     /// What the condition says of it, if it is to say anything, and when to look again.
@@ -418,7 +421,7 @@ impl Kinds<'_> {
         match undone {
             Undone::Write(kind, error) => {
                 let retry = error.retry();
-                if retry == Retry::Failed {
+                if retry >= Retry::Failed {
                     tracing::warn!(cluster = %self.at, kind, %error, "the DataStore of Kamaji is not kept");
                 }
                 let is_refused = matches!(error, WriteError::Invalid(_) | WriteError::Forbidden(_));

@@ -95,11 +95,11 @@ impl RestoreWorker {
                 pass
             }
             Err(error) => Pass::Ended(match error.retry() {
-                Retry::Failed => {
+                retry @ (Retry::Failed | Retry::Unanswered) => {
                     let text = format!("a write for EtcdRestore {} failed: {error}", self.root.name);
                     tracing::warn!(text);
                     self.tell(restore, true, Explanation::new(Reason::WriteRefused, text));
-                    Outcome::Failed
+                    retry.into()
                 }
                 Retry::Now | Retry::Soon | Retry::Refused | Retry::Degraded => Outcome::Waiting,
             }),
