@@ -61,6 +61,8 @@ pub enum Outcome {
     Idle,
     /// Only an edit by the user helps, and it starts a pass.
     UserMustEdit,
+    /// The API server had too many requests, and said after how many seconds to come back. No event ends the delay.
+    Throttled(u32),
     /// Something failed.
     Failed,
     /// Something failed because the API server did not answer. No event ends the delay: an object in trouble has many.
@@ -84,6 +86,7 @@ impl From<Retry> for Outcome {
             Retry::Soon => Self::Waiting,
             Retry::Refused => Self::Refused,
             Retry::Degraded => Self::Degraded,
+            Retry::Throttled(seconds) => Self::Throttled(seconds),
             Retry::Failed => Self::Failed,
             Retry::Unanswered => Self::Unanswered,
         }
@@ -93,7 +96,17 @@ impl From<Retry> for Outcome {
 impl Outcome {
     /// Whether a change of the object starts the next pass before it is due.
     pub fn ends_by_event(self) -> bool {
-        self != Self::Unanswered
+        match self {
+            Self::Throttled(_) | Self::Unanswered => false,
+            Self::Acted
+            | Self::NoProgress
+            | Self::Waiting
+            | Self::Refused
+            | Self::Degraded
+            | Self::Idle
+            | Self::UserMustEdit
+            | Self::Failed => true,
+        }
     }
 
     /// The label in metrics.
@@ -106,6 +119,7 @@ impl Outcome {
             Self::Idle => "calm",
             Self::Refused => "refused",
             Self::UserMustEdit => "user_must_edit",
+            Self::Throttled(_) => "throttled",
             Self::Failed => "failed",
             Self::Unanswered => "unanswered",
         }
@@ -127,7 +141,7 @@ impl Pace {
     /// How long to wait until the next pass, unless an event comes first.
     pub fn after(&mut self, ended: Outcome) -> Duration {
         match ended {
-            Outcome::Failed | Outcome::Unanswered => {}
+            Outcome::Throttled(_) | Outcome::Failed | Outcome::Unanswered => {}
             Outcome::Acted
             | Outcome::NoProgress
             | Outcome::Waiting
@@ -146,6 +160,12 @@ impl Pace {
             Outcome::Waiting => grow(QUICK, STEADY, &mut self.quick),
             Outcome::Degraded | Outcome::NoProgress => grow(QUICK, ATTENTIVE, &mut self.quick),
             Outcome::Refused => grow(REFUSED, REFUSED, &mut self.quick),
+            // The sooner it was refused for all, the more come back at the same moment.
+            Outcome::Throttled(seconds) => {
+                let first = Duration::from_secs(seconds.into());
+                let by = part(number(&(self.seed, self.failures)));
+                grow(first, RETRY.1.max(first), &mut self.failures).mul_f64(1.0 + by)
+            }
             Outcome::Failed | Outcome::Unanswered => grow(RETRY.0, RETRY.1, &mut self.failures),
             Outcome::Idle => {
                 self.quick = 0;
@@ -250,6 +270,19 @@ mod tests {
         assert_eq!(pace.after(Outcome::Failed), RETRY.1, "no overflow");
         pace.reset_backoff();
         assert_eq!(pace.after(Outcome::Failed), RETRY.0, "after an event");
+    }
+
+    #[test]
+    fn n16_what_the_api_server_has_no_room_for_comes_back_when_it_says_and_later_each_time_and_not_together()
+    {
+        let mut firsts: Vec<Duration> =
+            (0..100).map(|object| Pace::of(&object).after(Outcome::Throttled(5))).collect();
+        firsts.sort_unstable();
+        assert!(firsts[0] >= Duration::from_secs(5) && firsts[99] <= Duration::from_secs(10), "{firsts:?}");
+        assert!(firsts[99] > firsts[0] + Duration::from_secs(4), "they come together: {firsts:?}");
+        let mut pace = Pace::of(&"a");
+        let later: Vec<u64> = (0..7).map(|_| pace.after(Outcome::Throttled(1)).as_secs()).collect();
+        assert!(later[0] >= 1 && later[5] >= 32 && later.iter().all(|each| *each <= 120), "{later:?}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Writes of the controllers whose objects are few and typed: one request each, within a deadline, and only while this operator leads.
 
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
-use kube::core::NamespaceResourceScope;
+use kube::core::{NamespaceResourceScope, Status};
 use kube::{Api, Resource};
 use quorate_manifests::merge_patch;
 use quorate_model::Step;
@@ -15,6 +15,9 @@ use tokio::time::timeout;
 use crate::runtime::controller::Runtime;
 use crate::runtime::lease::WRITE_DEADLINE;
 use crate::runtime::watch::chain;
+
+/// The longest time in seconds that the API server may ask for.
+const LONGEST_THROTTLE: u32 = 60;
 
 /// The objects of one kind in one namespace.
 pub(crate) struct Writer<'a, K> {
@@ -140,13 +143,30 @@ fn preconditioned(seen: &impl Resource, mut patch: Value) -> Value {
     patch
 }
 
+/// The class of what the API server says instead of the object.
+pub(crate) fn refusal(status: &Status) -> WriteError {
+    let error = WriteError::from_status(status.code, &status.reason, status.message.clone());
+    let after = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+    match error {
+        WriteError::Throttled(_, why) if after > 0 => WriteError::Throttled(after.min(LONGEST_THROTTLE), why),
+        error @ (WriteError::NotLeading
+        | WriteError::Outdated
+        | WriteError::Exists
+        | WriteError::Changed(_)
+        | WriteError::Missing(_)
+        | WriteError::Invalid(_)
+        | WriteError::Forbidden(_)
+        | WriteError::Blocked(_)
+        | WriteError::Throttled(..)
+        | WriteError::Unknown(_)) => error,
+    }
+}
+
 /// The reply of the API server within the deadline.
 pub(crate) fn reply<T>(reply: Result<kube::Result<T>, tokio::time::error::Elapsed>) -> Result<T, WriteError> {
     match reply {
         Ok(Ok(object)) => Ok(object),
-        Ok(Err(kube::Error::Api(status))) => {
-            Err(WriteError::from_status(status.code, &status.reason, status.message.clone()))
-        }
+        Ok(Err(kube::Error::Api(status))) => Err(refusal(&status)),
         Ok(Err(error)) => Err(WriteError::Unknown(chain(&error))),
         Err(_) => Err(WriteError::Unknown(format!("no answer within {WRITE_DEADLINE:?}"))),
     }

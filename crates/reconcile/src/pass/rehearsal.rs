@@ -115,6 +115,7 @@ fn outcome(write: &Write, admitted: Result<(), WriteError>) -> Admitted {
             | WriteError::Changed(_)
             | WriteError::Missing(_)
             | WriteError::Blocked(_)
+            | WriteError::Throttled(..)
             | WriteError::Unknown(_)),
         ) => Admitted::Unknown(error.to_string()),
     }

@@ -198,7 +198,11 @@ impl BackupWorker {
             WriteError::Forbidden(_) | WriteError::Invalid(_) | WriteError::Blocked(_) => {
                 bound.is_refused(backup, now);
             }
-            WriteError::NotLeading | WriteError::Outdated | WriteError::Exists | WriteError::Missing(_) => {
+            WriteError::NotLeading
+            | WriteError::Outdated
+            | WriteError::Exists
+            | WriteError::Missing(_)
+            | WriteError::Throttled(..) => {
                 bound.takes_back(backup);
             }
             // It may be there: without an answer, or where the cache lacks what this operator wrote just before.
@@ -313,6 +317,7 @@ impl BackupWorker {
             | WriteError::Changed(_)
             | WriteError::Missing(_)
             | WriteError::Blocked(_)
+            | WriteError::Throttled(..)
             | WriteError::Unknown(_) => return self.stopped(backup, error, now),
         };
         if matches!(act, Act::Remove) && orders::is_of_namespace_in_deletion(text) {
@@ -362,6 +367,7 @@ impl BackupWorker {
                 self.controller.runtime.events.publish(&mut self.reported, notice);
                 retry.into()
             }
+            retry @ Retry::Throttled(_) => retry.into(),
             Retry::Now | Retry::Soon | Retry::Refused | Retry::Degraded => Outcome::Waiting,
         }
     }

@@ -21,6 +21,7 @@ use tokio::time::timeout;
 use crate::controllers::cluster::observe::count;
 use crate::controllers::cluster::{Shared, auth};
 use crate::runtime::lease::WRITE_DEADLINE;
+use crate::runtime::write::refusal;
 
 /// How many CertificateRequests are read.
 const REQUESTS: u32 = 200;
@@ -165,7 +166,8 @@ pub(super) async fn call(
 async fn evict(shared: &Shared, write: &Write, request: http::Request<Vec<u8>>) -> Result<Value, WriteError> {
     let client = &shared.runtime.client;
     match timeout(WRITE_DEADLINE, client.request::<Value>(request)).await {
-        Ok(Err(kube::Error::Api(status))) if status.code == 429 => {
+        // Without a budget it is the API server that has too many requests.
+        Ok(Err(kube::Error::Api(status))) if status.code == 429 && status.message.contains("budget") => {
             let causes = status.details.iter().flat_map(|details| &details.causes);
             let causes: Vec<&str> = causes.map(|cause| cause.message.as_str()).collect();
             let (message, causes) = (status.message.trim_end_matches('.'), causes.join(" "));
@@ -213,9 +215,7 @@ fn unanswered() -> WriteError {
 
 fn failed(error: &kube::Error) -> WriteError {
     match error {
-        kube::Error::Api(status) => {
-            WriteError::from_status(status.code, &status.reason, status.message.clone())
-        }
+        kube::Error::Api(status) => refusal(status),
         error => WriteError::Unknown(crate::runtime::watch::chain(error)),
     }
 }

@@ -101,6 +101,7 @@ impl RestoreWorker {
                     self.tell(restore, true, Explanation::new(Reason::WriteRefused, text));
                     retry.into()
                 }
+                retry @ Retry::Throttled(_) => retry.into(),
                 Retry::Now | Retry::Soon | Retry::Refused | Retry::Degraded => Outcome::Waiting,
             }),
         }

@@ -314,6 +314,7 @@ impl ScheduleWorker {
                 self.tell(schedule, true, what, now);
                 retry.into()
             }
+            (_, retry @ Retry::Throttled(_)) => retry.into(),
             (_, Retry::Now | Retry::Soon | Retry::Refused | Retry::Degraded) => Outcome::Waiting,
         }
     }

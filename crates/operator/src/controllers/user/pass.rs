@@ -350,6 +350,7 @@ impl UserWorker {
                 self.tell(user, true, Explanation::new(Reason::WriteRefused, text));
                 retry.into()
             }
+            retry @ Retry::Throttled(_) => retry.into(),
             Retry::Now | Retry::Soon | Retry::Refused | Retry::Degraded => Outcome::Waiting,
         }
     }
