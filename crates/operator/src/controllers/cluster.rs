@@ -11,6 +11,7 @@ mod pass;
 mod publish;
 mod report;
 mod site;
+mod stores;
 mod waves;
 
 use std::sync::Arc;
@@ -36,6 +37,7 @@ use metrics::ClusterMetrics;
 pub(super) use metrics::example as example_metrics;
 use pass::Worker;
 use site::Sites;
+use stores::{DataStores, Source};
 use waves::{Stopped, Waves};
 
 /// The controller of EtcdClusters.
@@ -60,6 +62,8 @@ pub(crate) struct Shared {
     pub(crate) waves: Arc<Waves>,
     /// What was read lately about nodes and volumes.
     pub(crate) sites: Arc<Sites>,
+    /// The DataStores of Kamaji.
+    stores: DataStores,
     /// The cache of EtcdBackupSchedules, which their own controller fills.
     pub(crate) schedules: Index<ReadSchedule>,
     /// The cache of EtcdBackups, which their own controller fills.
@@ -101,6 +105,7 @@ impl ClusterController {
             metrics: ClusterMetrics::new(registry),
             waves: Arc::new(Waves::new(max_rolling)),
             sites: Arc::default(),
+            stores: DataStores::default(),
             schedules,
             backups,
             users,
@@ -132,6 +137,9 @@ impl Controller for ClusterController {
 
     fn watch(&self, watches: &mut Watches<'_>) {
         self.0.indexes.watch(watches, &self.0.restores);
+        let (client, clusters) = (self.0.runtime.client.clone(), self.0.indexes.clusters.clone());
+        let stores = self.0.stores.clone();
+        watches.beside(move |wake| stores.follow(Source { client, clusters, wake }));
     }
 
     fn worker(&self, root: &NamespacedName) -> Worker {

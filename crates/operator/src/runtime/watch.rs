@@ -109,6 +109,11 @@ impl<'a> Watches<'a> {
         watched.follow(index, Arc::new(owner), self.wake.clone());
     }
 
+    /// Adds a task that never ends and wakes workers by itself. No worker waits for its first list.
+    pub fn beside<F: Future<Output = ()> + Send + 'static>(&mut self, task: impl FnOnce(Arc<dyn Wake>) -> F) {
+        self.futures.push(Box::pin(task(self.wake.clone())));
+    }
+
     fn add_with<K: Watched>(
         &mut self,
         config: &watcher::Config,

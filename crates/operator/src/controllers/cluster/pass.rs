@@ -47,7 +47,7 @@ pub(crate) struct Worker {
 
 impl Passes for Worker {
     fn has_changes(&mut self) -> bool {
-        self.observed_versions() != self.known
+        self.observed_versions() != self.known || self.publication.has_news(&self.shared, &self.cluster)
     }
 
     async fn pass(&mut self) -> Passed {
