@@ -306,8 +306,8 @@ mod tests {
             roots.patch("one", &PatchParams::default(), &change).await.unwrap();
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        // After 0.5 s, 1 s, 2 s and so on.
-        assert!((5..=8).contains(&passes()), "{} passes in a minute", passes());
+        // After 0.5 s, 1 s, 2 s and so on, at most 10 s.
+        assert!((8..=11).contains(&passes()), "{} passes in a minute", passes());
     }
 
     #[tokio::test(start_paused = true)]

@@ -166,7 +166,9 @@ impl Pace {
                 let by = part(number(&(self.seed, self.failures)));
                 grow(first, RETRY.1.max(first), &mut self.failures).mul_f64(1.0 + by)
             }
-            Outcome::Failed | Outcome::Unanswered => grow(RETRY.0, RETRY.1, &mut self.failures),
+            Outcome::Failed => grow(RETRY.0, RETRY.1, &mut self.failures),
+            // Nothing tells when it answers again.
+            Outcome::Unanswered => grow(RETRY.0, ATTENTIVE, &mut self.failures),
             Outcome::Idle => {
                 self.quick = 0;
                 self.idle()

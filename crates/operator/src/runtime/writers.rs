@@ -10,6 +10,9 @@ use tokio::sync::oneshot;
 /// Which part of the bound one namespace may take.
 const PART: usize = 4;
 
+/// Which part of the bound all namespaces without an answer may take.
+const PART_OF_SLOW: usize = 2;
+
 /// Who may write now.
 #[derive(Clone, Debug)]
 pub(crate) struct Writers(Arc<Inner>);
@@ -24,9 +27,13 @@ struct Inner {
 #[derive(Debug)]
 struct Turns {
     free: usize,
+    /// How many of them namespaces without an answer may have.
+    free_for_slow: usize,
     namespaces: HashMap<String, Namespace>,
     /// The namespaces that wait and have not used up their share, in the order of their turns.
     next: VecDeque<String>,
+    /// The same of those without an answer. They come after all others.
+    slow: VecDeque<String>,
 }
 
 #[derive(Debug, Default)]
@@ -43,6 +50,8 @@ pub(crate) struct Permit {
     writers: Writers,
     namespace: String,
     answered: Option<bool>,
+    /// It was given to a namespace without an answer.
+    is_slow: bool,
     /// Nobody took it, and it is not counted.
     is_void: bool,
 }
@@ -51,7 +60,13 @@ impl Writers {
     /// So many writes in all.
     pub(crate) fn new(most: usize) -> Self {
         let most = most.max(1);
-        let turns = Turns { free: most, namespaces: HashMap::new(), next: VecDeque::new() };
+        let turns = Turns {
+            free: most,
+            free_for_slow: (most / PART_OF_SLOW).max(1),
+            namespaces: HashMap::new(),
+            next: VecDeque::new(),
+            slow: VecDeque::new(),
+        };
         Self(Arc::new(Inner { share: (most / PART).max(1), turns: Mutex::new(turns) }))
     }
 
@@ -60,7 +75,11 @@ impl Writers {
         let (sender, turn) = oneshot::channel();
         self.wait_in(namespace, sender);
         // The sender is kept until it is used.
-        turn.await.unwrap_or_else(|_| self.permit(namespace.to_owned(), true))
+        turn.await.unwrap_or_else(|_| {
+            let mut unused = self.permit(namespace.to_owned(), false);
+            unused.is_void = true;
+            unused
+        })
     }
 
     fn wait_in(&self, namespace: &str, sender: oneshot::Sender<Permit>) {
@@ -72,22 +91,18 @@ impl Writers {
 
     /// Gives what is free to those whose turn it is.
     fn give(&self, turns: &mut Turns) {
-        while turns.free > 0
-            && let Some(name) = turns.next.pop_front()
-        {
+        while let Some(name) = turns.pop() {
             let Some(namespace) = turns.namespaces.get_mut(&name) else { continue };
-            let waiting = namespace.waiting.pop_front();
+            let is_slow = namespace.is_slow;
             // Whoever gave up waiting takes nothing.
-            let given = waiting.is_some_and(|sender| match sender.send(self.permit(name.clone(), false)) {
-                Ok(()) => true,
-                Err(mut unused) => {
-                    unused.is_void = true;
-                    false
-                }
+            let given = namespace.waiting.pop_front().is_some_and(|sender| {
+                let unused = sender.send(self.permit(name.clone(), is_slow)).err();
+                unused.map(|mut unused| unused.is_void = true).is_none()
             });
             if given {
                 namespace.under_way += 1;
                 turns.free -= 1;
+                turns.free_for_slow -= usize::from(is_slow);
             }
             turns.queue(&name, self.0.share);
         }
@@ -95,17 +110,22 @@ impl Writers {
 
     fn end(&self, permit: &Permit) {
         let mut turns = self.turns();
+        let turns = &mut *turns;
         turns.free += 1;
+        turns.free_for_slow += usize::from(permit.is_slow);
         if let Some(namespace) = turns.namespaces.get_mut(&permit.namespace) {
             namespace.under_way = namespace.under_way.saturating_sub(1);
             namespace.is_slow = permit.answered.map_or(namespace.is_slow, |answered| !answered);
+            if !namespace.is_slow {
+                turns.slow.retain(|slow| *slow != permit.namespace);
+            }
         }
         turns.queue(&permit.namespace, self.0.share);
-        self.give(&mut turns);
+        self.give(turns);
     }
 
-    fn permit(&self, namespace: String, is_void: bool) -> Permit {
-        Permit { writers: self.clone(), namespace, answered: None, is_void }
+    fn permit(&self, namespace: String, is_slow: bool) -> Permit {
+        Permit { writers: self.clone(), namespace, answered: None, is_slow, is_void: false }
     }
 
     fn turns(&self) -> MutexGuard<'_, Turns> {
@@ -114,6 +134,20 @@ impl Writers {
 }
 
 impl Turns {
+    /// Whose turn it is, if anything is free.
+    fn pop(&mut self) -> Option<String> {
+        if self.free == 0 {
+            return None;
+        }
+        while let Some(name) = self.next.pop_front() {
+            if !self.namespaces.get(&name).is_some_and(|namespace| namespace.is_slow) {
+                return Some(name);
+            }
+            self.slow.push_back(name);
+        }
+        if self.free_for_slow == 0 { None } else { self.slow.pop_front() }
+    }
+
     /// Puts a namespace at the end of the queue if it waits and may have more; forgets one of which nothing is known.
     fn queue(&mut self, name: &str, share: usize) {
         let Some(namespace) = self.namespaces.get(name) else { return };
@@ -122,7 +156,9 @@ impl Turns {
             if namespace.under_way == 0 && !namespace.is_slow {
                 self.namespaces.remove(name);
             }
-        } else if namespace.under_way < share && !self.next.iter().any(|next| next == name) {
+        } else if namespace.under_way < share && !self.next.iter().chain(&self.slow).any(|next| next == name)
+        {
+            // Which of the two it belongs to is judged when it is its turn.
             self.next.push_back(name.to_owned());
         }
     }
@@ -177,6 +213,26 @@ mod tests {
         assert_eq!(writers.turns().free, 32, "who gives up holds nothing");
         write(writers.clone(), "slow".to_owned(), Duration::ZERO, true).await;
         assert!(writers.turns().namespaces.is_empty(), "nothing is kept");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn n11_however_many_namespaces_hang_half_of_all_writes_are_for_the_others() {
+        let writers = Writers::new(32);
+        let hang = |of: u32| {
+            tokio::spawn(write(writers.clone(), format!("slow{}", of % 100), Duration::from_secs(4), false))
+        };
+        let slow: Vec<_> = (0..1000).map(hang).collect();
+        // By then each of them has had no answer once.
+        sleep(Duration::from_secs(61)).await;
+        assert_eq!(writers.turns().free, 16);
+        let began = Instant::now();
+        let well = write(writers.clone(), "well".to_owned(), Duration::ZERO, true).await;
+        assert_eq!(well, began, "at once");
+        for one in slow {
+            one.await.unwrap();
+        }
+        let turns = writers.turns();
+        assert_eq!((turns.free, turns.free_for_slow), (32, 16));
     }
 
     #[tokio::test(start_paused = true)]
