@@ -106,7 +106,7 @@ impl<'a> Watches<'a> {
         index: &Index<K>,
         owner: impl Fn(&K) -> Option<NamespacedName> + Send + Sync + 'static,
     ) {
-        watched.follow(index, Arc::new(owner), self.wake.clone());
+        watched.follow(index, Arc::new(owner), &self.wake);
     }
 
     /// Adds a task that never ends and wakes workers by itself. No worker waits for its first list.

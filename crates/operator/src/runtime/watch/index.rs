@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 use kube::Resource;
 use quorate_reconcile::CachedObjects;
@@ -32,7 +32,8 @@ struct Shared<K> {
 struct Follower<K> {
     index: Index<K>,
     owner: OwnerOf<K>,
-    wake: Arc<dyn Wake>,
+    /// The workers have the indexes.
+    wake: Weak<dyn Wake>,
 }
 
 /// By namespace, then by the name of the root object: what asks for a namespace reads no other.
@@ -108,7 +109,8 @@ impl<K> Index<K> {
 
 impl<K: Resource> Index<K> {
     /// Keeps another index of the same objects, by the root object that `owner` names. That one is woken by their changes.
-    pub(super) fn follow(&self, index: &Self, owner: OwnerOf<K>, wake: Arc<dyn Wake>) {
+    pub(super) fn follow(&self, index: &Self, owner: OwnerOf<K>, wake: &Arc<dyn Wake>) {
+        let wake = Arc::downgrade(wake);
         let follower = Follower { index: index.clone(), owner, wake };
         let mut followers = self.0.followers.write().unwrap_or_else(PoisonError::into_inner);
         // The watch may have listed already. A change meanwhile is reported when this lock is free.
@@ -163,7 +165,7 @@ impl<K: Resource> Index<K> {
             let owned =
                 objects.iter().filter_map(|(_, object)| Some(((follower.owner)(object)?, object.clone())));
             for root in follower.index.replace(namespace, &owned.collect::<Vec<_>>()) {
-                follower.wake.wake(&root);
+                follower.wake(&root);
             }
         }
         touched
@@ -174,6 +176,14 @@ impl<K: Resource> Index<K> {
     }
 }
 
+impl<K> Follower<K> {
+    fn wake(&self, root: &NamespacedName) {
+        if let Some(wake) = self.wake.upgrade() {
+            wake.wake(root);
+        }
+    }
+}
+
 impl<K: Resource> Follower<K> {
     /// The object was like this before, and is, or was at last, like that.
     fn changed(&self, before: Option<&K>, object: &Arc<K>, exists: bool) {
@@ -181,7 +191,7 @@ impl<K: Resource> Follower<K> {
         let was_of = before.and_then(|before| (self.owner)(before));
         if let Some(root) = was_of.filter(|was_of| exists && is_of.as_ref() != Some(was_of)) {
             self.index.delete(&root, object.clone());
-            self.wake.wake(&root);
+            self.wake(&root);
         }
         let Some(root) = is_of else { return };
         if exists {
@@ -189,7 +199,7 @@ impl<K: Resource> Follower<K> {
         } else {
             self.index.delete(&root, object.clone());
         }
-        self.wake.wake(&root);
+        self.wake(&root);
     }
 }
 
@@ -250,13 +260,14 @@ mod tests {
         let root = |name: &str| NamespacedName::new("default", name);
         let (by_name, by_label) = (Index::default(), Index::default());
         let woken = Arc::new(Woken::default());
+        let wake: Arc<dyn Wake> = woken.clone();
         let news = || std::mem::take(&mut *woken.0.lock().unwrap());
         let of = |of: &str| by_label.get(&root(of)).objects.into_values().collect::<Vec<Arc<ConfigMap>>>();
         by_name.apply(&root("one"), labelled("one", 1, Some("a")));
         let owner = |object: &ConfigMap| {
             Some(NamespacedName::new("default", object.metadata.labels.as_ref()?.get("of")?))
         };
-        by_name.follow(&by_label, Arc::new(owner), woken.clone());
+        by_name.follow(&by_label, Arc::new(owner), &wake);
         assert_eq!(news(), ["a"], "what was there before");
         let [both_have_it] = &of("a")[..] else { panic!("it is not there") };
         assert!(Arc::ptr_eq(both_have_it, &by_name.get(&root("one")).objects["one"]), "no copy");
@@ -273,5 +284,10 @@ mod tests {
         by_name.replace(None, &[(root("new"), Arc::new(labelled("new", 7, Some("c"))))]);
         assert_eq!((of("c").len(), by_name.roots()), (1, vec![root("new")]));
         assert!(news().contains(&"c".to_owned()));
+        let workers = Arc::downgrade(&woken);
+        drop((wake, woken));
+        by_name.apply(&root("new"), labelled("new", 8, Some("d")));
+        assert!(workers.upgrade().is_none(), "the index does not keep them");
+        assert_eq!(of("d").len(), 1);
     }
 }
