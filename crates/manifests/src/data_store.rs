@@ -4,6 +4,8 @@
 
 pub mod report;
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
@@ -111,6 +113,46 @@ pub fn leads_to(at: &ClusterRef, found: &Value) -> bool {
     let parts = ["certificateAuthority", "clientCertificate"];
     let refers = || parts.iter().any(|outer| refers(outer, "certificate") || refers(outer, "privateKey"));
     endpoints.into_iter().any(is_here) || refers()
+}
+
+/// Whether a DataStore has to do with this EtcdCluster.
+pub fn is_of(cluster: &EtcdCluster, at: &ClusterRef, found: &Value) -> bool {
+    is_own(cluster, found) || leads_to(at, found) || wanted(cluster) == found["metadata"]["name"].as_str()
+}
+
+/// By what a DataStore is found that [`is_own`] or [`leads_to`] a cluster. Another one may have one of these keys, too.
+pub fn index_keys(found: &Value) -> BTreeSet<String> {
+    let uid = found["metadata"]["labels"][keys::CLUSTER_UID].as_str().map(|uid| format!("uid/{uid}"));
+    let endpoints = found["spec"]["endpoints"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let services = endpoints.filter_map(|endpoint| {
+        let mut parts = endpoint.split('.');
+        Some(service_key(parts.next()?, parts.next()?))
+    });
+    let outer = ["certificateAuthority", "clientCertificate"].into_iter();
+    let secrets = outer.flat_map(|outer| ["certificate", "privateKey"].map(|inner| (outer, inner)));
+    let secrets = secrets.filter_map(|(outer, inner)| {
+        let secret = &found["spec"]["tlsConfig"][outer][inner]["secretReference"];
+        Some(secret_key(secret["name"].as_str()?, secret["namespace"].as_str()?))
+    });
+    uid.into_iter().chain(services).chain(secrets).collect()
+}
+
+/// One of these keys has every DataStore of an EtcdCluster.
+pub fn keys_of_cluster(cluster: &EtcdCluster, at: &ClusterRef) -> [String; 4] {
+    [
+        format!("uid/{}", cluster.metadata.uid.as_deref().unwrap_or_default()),
+        service_key(&service::client_name(at), &at.namespace),
+        secret_key(&Certificate::Authority(Ca::Clients).secret_name(at), &at.namespace),
+        secret_key(&secret_name(at), &at.namespace),
+    ]
+}
+
+fn service_key(name: &str, namespace: &str) -> String {
+    format!("service/{namespace}/{name}")
+}
+
+fn secret_key(name: &str, namespace: &str) -> String {
+    format!("secret/{namespace}/{name}")
 }
 
 /// Whether a DataStore is that of this EtcdCluster, and not of an earlier one of its name, or of a person.

@@ -3,6 +3,8 @@
 //! A volume on a node's own disk is pinned to that node by the node affinity of its PersistentVolume. A volume of a zone is pinned to
 //! no node: that no node of the zone exists at the moment says nothing about its data.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::{
     Node, NodeCondition, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim,
 };
@@ -79,8 +81,8 @@ pub fn waits_for_consumer(class: &StorageClass) -> bool {
 }
 
 /// What follows for the volume from the nodes that its pins select: each pin with the nodes that match it.
-pub fn judge(pins: &[(Pin, Vec<Node>)], waits_for_consumer: bool) -> Site {
-    let is_gone = |(_, nodes): &(Pin, Vec<Node>)| nodes.iter().all(is_out_of_service);
+pub fn judge(pins: &[(Pin, Vec<Arc<Node>>)], waits_for_consumer: bool) -> Site {
+    let is_gone = |(_, nodes): &(Pin, Vec<Arc<Node>>)| !nodes.iter().any(|node| is_in_use(node));
     let gone = !pins.is_empty() && pins.iter().all(is_gone);
     let names: Vec<&str> = pins.iter().map(|(pin, _)| pin.value.as_str()).collect();
     let why = if pins.iter().any(|(_, nodes)| !nodes.is_empty()) {
@@ -98,13 +100,13 @@ pub fn judge(pins: &[(Pin, Vec<Node>)], waits_for_consumer: bool) -> Site {
 pub fn created_again(
     volume: &PersistentVolume,
     claimed: Option<Instant>,
-    pins: &[(Pin, Vec<Node>)],
+    pins: &[(Pin, Vec<Arc<Node>>)],
     now: Instant,
 ) -> Option<String> {
     let spec = volume.spec.as_ref()?;
     let is_of_node = spec.local.is_some() || spec.host_path.is_some();
     let made = created(&volume.metadata)?.max(claimed?);
-    let nodes: Vec<&Node> = pins.iter().flat_map(|(_, nodes)| nodes).collect();
+    let nodes: Vec<&Node> = pins.iter().flat_map(|(_, nodes)| nodes).map(AsRef::as_ref).collect();
     let newer = |node: &&Node| {
         created(&node.metadata).is_some_and(|created| created > made && now - created < Span::seconds(86_400))
     };
@@ -146,6 +148,11 @@ pub fn state_of(node: Option<&Node>) -> NodeState {
     }
     let since = ready(node).and_then(|condition| condition.last_transition_time.as_ref());
     since.map_or(NodeState::NotReady, |since| NodeState::Ready { since: Instant(since.0.as_millisecond()) })
+}
+
+/// Whether the node exists for its volumes: its data may be used there, now or later.
+pub fn is_in_use(node: &Node) -> bool {
+    !is_out_of_service(node)
 }
 
 /// A taint that was left on a node whose kubelet reports says nothing.
@@ -200,6 +207,7 @@ mod tests {
     #[test]
     fn a_node_that_is_not_ready_may_come_back_and_one_that_was_deleted_or_declared_out_of_service_does_not() {
         let judged = |nodes: Vec<Node>| {
+            let nodes: Vec<_> = nodes.into_iter().map(Arc::new).collect();
             let found: Vec<_> = by_hostname().into_iter().map(|pin| (pin, nodes.clone())).collect();
             judge(&found, false).gone
         };
@@ -223,11 +231,11 @@ mod tests {
         let claimed = |day: u8| {
             Some(Instant(at(day).parse::<k8s_openapi::jiff::Timestamp>().unwrap().as_millisecond()))
         };
-        let pinned = |day: u8| -> Vec<(Pin, Vec<Node>)> {
+        let pinned = |day: u8| -> Vec<(Pin, Vec<Arc<Node>>)> {
             let node = json!({ "metadata": { "name": "n1", "creationTimestamp": at(day) } });
             by_hostname()
                 .into_iter()
-                .map(|pin| (pin, vec![serde_json::from_value(node.clone()).unwrap()]))
+                .map(|pin| (pin, vec![Arc::new(serde_json::from_value(node.clone()).unwrap())]))
                 .collect()
         };
         let at_day = |day: u8| claimed(day).unwrap();

@@ -194,7 +194,8 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             Waiting::PodStuck(demo(), "Unschedulable: 0/3 nodes are available".to_owned())
         }
         Waiting::PodStuck(..) => Waiting::PodStopping(demo()),
-        Waiting::PodStopping(_) => Waiting::VolumeGoing(demo()),
+        Waiting::PodStopping(_) => Waiting::PodStopsLate(demo()),
+        Waiting::PodStopsLate(_) => Waiting::VolumeGoing(demo()),
         Waiting::VolumeGoing(_) => claim_terminating(ClaimOutlook::Moves),
         Waiting::ClaimTerminating { outlook: ClaimOutlook::Moves, .. } => {
             claim_terminating(ClaimOutlook::MovesAlone)

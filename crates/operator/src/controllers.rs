@@ -33,7 +33,7 @@ use crate::runtime::watch::Index;
 use backup::{BackupController, ReadBackup};
 use cluster::{ClusterController, OtherKinds};
 use members::KeptConnections;
-use restore::RestoreController;
+use restore::{ReadRestore, RestoreController};
 use schedule::{ReadSchedule, ScheduleController};
 use user::{ReadUser, UserController};
 
@@ -67,21 +67,26 @@ pub(crate) fn add_all(fleets: &mut Fleets, registry: &mut Registry, config: Conf
     let schedules = Index::<ReadSchedule>::default();
     let backups = Index::<ReadBackup>::default();
     let users = Index::<ReadUser>::default();
+    let restores = Index::<ReadRestore>::default();
     let clusters = ClusterController::new(
         &runtime,
         registry,
         defaults,
         (transport.clone(), KeptConnections::new(kept_connections)),
         max_rolling,
-        OtherKinds { schedules: schedules.clone(), backups: backups.clone(), users: users.clone() },
+        OtherKinds {
+            schedules: schedules.clone(),
+            backups: backups.clone(),
+            users: users.clone(),
+            restores: restores.clone(),
+        },
     );
     let backups = BackupController::new(
         &runtime,
         registry,
         shared.clone(),
         backups,
-        clusters.roots().clone(),
-        users.clone(),
+        (clusters.roots().clone(), users.clone(), restores.clone()),
         max_backups,
     );
     let schedules = ScheduleController::new(
@@ -90,11 +95,11 @@ pub(crate) fn add_all(fleets: &mut Fleets, registry: &mut Registry, config: Conf
         shared.clone(),
         schedules,
         clusters.roots().clone(),
-        backups.restores().clone(),
+        restores.clone(),
         backups.roots().clone(),
     );
     let restores =
-        RestoreController::new(&runtime, shared, backups.roots().clone(), clusters.roots().clone());
+        RestoreController::new(&runtime, shared, restores, backups.roots().clone(), clusters.roots().clone());
     let users = UserController::new(&runtime, transport, users, &clusters);
     fleets.add(clusters);
     fleets.add(backups);

@@ -6,8 +6,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures::future::join_all;
+use kube::Api;
+use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use prometheus_client::registry::Registry;
+use quorate_api::EtcdCluster;
 use quorate_etcd::Transport;
 use quorate_manifests::certificate::Verifier;
 use quorate_manifests::{AgentDelivery, AllowedImages, Defaults, OperatorPods};
@@ -29,9 +32,10 @@ use crate::runtime::crash::{AbortAt, Hook, NoCrash};
 use crate::runtime::events::events;
 use crate::runtime::files::{self, OpenFiles};
 use crate::runtime::fleet::Fleets;
-use crate::runtime::lease::{Elector, Leadership, LeaseLost};
+use crate::runtime::lease::{Elector, HasWork, Leadership, LeaseLost};
 use crate::runtime::metrics::{Leads, Metrics};
 use crate::runtime::serve::{self, Access, Https, ListenError, SelfSigned, SelfSignedError};
+use crate::runtime::writers::Writers;
 
 /// How long effects under way may take after a signal. Longer than any call.
 const GRACE: Duration = Duration::from_secs(8);
@@ -163,8 +167,14 @@ pub(crate) async fn run_controllers(
 
     let (mut leadership, elector) = if options.leader_elect {
         let identity = identity(&options.clock);
-        let (elector, leadership) =
-            Elector::new(client.clone(), client.default_namespace(), identity, options.clock.clone());
+        let has_work = has_clusters(client.clone(), options.namespaces.clone());
+        let (elector, leadership) = Elector::new(
+            client.clone(),
+            client.default_namespace(),
+            identity,
+            options.clock.clone(),
+            has_work,
+        );
         (leadership, Some(elector))
     } else {
         (Leadership::endless(), None)
@@ -183,7 +193,7 @@ pub(crate) async fn run_controllers(
     let runtime = Runtime {
         client,
         leadership: leadership.clone(),
-        writers: Arc::new(Semaphore::new(options.workers)),
+        writers: Writers::new(options.workers),
         readers: Arc::new(Semaphore::new(READERS)),
         hook: options.hook,
         clock: options.clock,
@@ -229,7 +239,7 @@ pub(crate) async fn run_controllers(
     let ended = tokio::select! {
         () = work => Ok(()),
         () = shutdown.cancelled() => Ok(()),
-        Some(lost) = election.join_next() => lost.unwrap_or(Err(LeaseLost)).map_err(RunError::from),
+        Some(lost) = election.join_next() => lost.unwrap_or(Err(LeaseLost::NotRenewed)).map_err(RunError::from),
         Some(_) = watches.join_next() => Err(RunError::WatchEnded),
     };
     stop.cancel();
@@ -353,6 +363,29 @@ fn on_signal(stop: CancellationToken) -> std::io::Result<impl Future<Output = ()
         }
         tracing::info!("a signal asks the operator to end");
         stop.cancel();
+    })
+}
+
+/// Asks whether there is any EtcdCluster in these namespaces, or at all. Without their definition there is none.
+fn has_clusters(client: kube::Client, namespaces: Vec<String>) -> HasWork {
+    Box::new(move || {
+        let (client, namespaces) = (client.clone(), namespaces.clone());
+        Box::pin(async move {
+            let mut apis: Vec<Api<EtcdCluster>> =
+                namespaces.iter().map(|namespace| Api::namespaced(client.clone(), namespace)).collect();
+            if apis.is_empty() {
+                apis.push(Api::all(client));
+            }
+            for api in apis {
+                match api.list_metadata(&ListParams::default().limit(1)).await {
+                    Ok(list) if list.items.is_empty() => {}
+                    Ok(_) => return Ok(true),
+                    Err(kube::Error::Api(status)) if status.code == 404 => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(false)
+        })
     })
 }
 

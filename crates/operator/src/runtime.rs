@@ -5,7 +5,7 @@
 //! - `pace`: when the next pass is due; `clock`: the only reader of time; `api_clock`: whether the API server's agrees
 //! - `metrics`, `serve`, `events`: figures, health and Kubernetes events; `calls`: requests counted
 //! - `files`: the limit of open files
-//! - `write`: writes of typed objects, with their preconditions
+//! - `write`: writes of typed objects, with their preconditions; `writers`: how many are under way, with a share for each namespace
 //! - [`crash`]: places to stop at, for tests
 
 pub(crate) mod api_clock;
@@ -23,3 +23,4 @@ pub(crate) mod serve;
 pub(crate) mod watch;
 mod worker;
 pub(crate) mod write;
+pub(crate) mod writers;

@@ -401,6 +401,7 @@ async fn a_schedule_does_not_delete_the_backup_that_a_waiting_order_names() -> R
     let _kubelet = kubelet(&world, able());
     let _operator = world.operator();
     create_schedule(&world, json!({ "retention": { "keepLast": 1 } })).await?;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     let first = async || {
         let names = world.names::<EtcdBackup>().await?;
         Ok::<_, anyhow::Error>(names.into_iter().next())

@@ -16,8 +16,8 @@ use quorate_model::PeerUrl;
 use quorate_sim::world::faults::Fault;
 use tokio::time::Instant;
 
-/// The interval of calm looks, and the deadline of a call.
-const NOTICED_WITHIN: Duration = Duration::from_secs(32);
+/// The longest interval of calm looks, and the deadline of a call.
+const NOTICED_WITHIN: Duration = Duration::from_secs(35);
 
 /// The calls so far, by method.
 #[derive(Clone, Default)]
@@ -120,20 +120,25 @@ async fn m02_the_agents_of_an_idle_cluster_are_asked_for_free_space_every_five_m
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_cluster_costs_at_most_2_2_calls_per_member_and_minute() -> Result<()> {
+async fn an_idle_cluster_costs_at_most_2_5_calls_per_member_and_minute() -> Result<()> {
     let world = World::new().await?;
     let _kubelet = world.kubelet();
     let _operator = world.operator();
     let calls = calm(&world).await?;
     let version = world.kube.store().version();
     tokio::time::sleep(Duration::from_mins(10)).await;
-    let calls = calls.so_far();
-    let total: usize = calls.values().sum();
-    ensure!(total <= 66, "{calls:?}: more than 2.2 per member and minute");
-    ensure!(calls.get("Status") == Some(&60), "one look every half minute: {calls:?}");
-    let entries = calls.get("AlarmList").copied().unwrap_or_default();
-    ensure!((3..=4).contains(&entries), "two entries every five minutes or a little more: {calls:?}");
     ensure!(world.kube.store().version() == version, "nothing is written");
+    tokio::time::sleep(Duration::from_mins(50)).await;
+    let calls = calls.so_far();
+    let count = |method| calls.get(method).copied().unwrap_or_default();
+    let total: usize = calls.values().sum();
+    ensure!(total <= 450, "{calls:?}: more than 2.5 per member and minute");
+    // A few looks follow at once, where the list is due in the middle of a proof.
+    ensure!((348..=412).contains(&count("Status")), "one look every half minute: {calls:?}");
+    ensure!(
+        (20..=30).contains(&count("AlarmList")),
+        "two entries every five minutes or a little more: {calls:?}"
+    );
     Ok(())
 }
 
@@ -254,7 +259,7 @@ async fn a_quorum_that_is_lost_without_an_event_is_reported_when_the_doubt_ends(
     .await?;
     let took = began.elapsed();
     // A calm look, 15 s of doubt, and a second until the pass after that.
-    ensure!(took <= Duration::from_secs(30 + 15 + 2), "{took:?}");
+    ensure!(took <= Duration::from_secs(33 + 15 + 2), "{took:?}");
     Ok(())
 }
 
@@ -281,11 +286,15 @@ async fn where_no_connection_is_kept_each_look_of_a_calm_cluster_makes_its_own_a
     let calls = calm(&world).await?;
     let (before, version) = (so_far(), world.kube.store().version());
     tokio::time::sleep(Duration::from_mins(10)).await;
-    let (made, calls) = (so_far() - before, calls.so_far());
-    ensure!(made == 20, "one of three members is connected to in each of 20 looks, and not {made} times");
-    let total: usize = calls.values().sum();
-    ensure!(total <= 66 && calls.get("Status") == Some(&60), "{calls:?}");
     ensure!(world.kube.store().version() == version, "nothing is written");
+    tokio::time::sleep(Duration::from_mins(50)).await;
+    let (made, calls) = (so_far() - before, calls.so_far());
+    ensure!(
+        (116..=124).contains(&made),
+        "one of three members is connected to in each look, and not {made} times"
+    );
+    let total: usize = calls.values().sum();
+    ensure!(total <= 450, "{calls:?} in {made} looks");
     // What is done then is done over connections that are made for it.
     scale(&world, 2).await?;
     settled(&world, 2).await

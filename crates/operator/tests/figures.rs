@@ -4,7 +4,10 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use kube::api::{ListParams, PostParams};
 use quorate_api::EtcdCluster;
+use quorate_api::backup::{BackupPhase, EtcdBackup};
+use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -21,6 +24,54 @@ async fn scraped(address: SocketAddr) -> Result<String> {
     let mut page = String::new();
     stream.read_to_string(&mut page).await?;
     Ok(page)
+}
+
+/// The passes of a controller, whatever their outcome.
+async fn passes(address: SocketAddr, controller: &str) -> Result<u64> {
+    let page = scraped(address).await?;
+    let of = format!("quorate_reconciles_total{{controller=\"{controller}\"");
+    let counts = page.lines().filter(|line| line.starts_with(&of));
+    Ok(counts.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum())
+}
+
+#[tokio::test(start_paused = true)]
+async fn n10_backups_that_have_ended_have_no_passes() -> Result<()> {
+    let world = World::new().await?;
+    let address = free()?;
+    let metrics = |options: &mut quorate_operator::Options| options.metrics = Some(address);
+    let operator = world.operator_over(world.client.clone(), metrics);
+    for name in ["one", "two"] {
+        let backup = json!({
+            "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdBackup",
+            // One that an older definition took its order from: it has failed at once.
+            "metadata": { "name": name, "annotations": { quorate_api::keys::EXISTING_OBJECT: "object" } },
+            "spec": { "source": { "cluster": "none" }, "destination": { "pvc": { "claimName": "none" } } },
+        });
+        let backups = world.api::<EtcdBackup>();
+        backups.create(&PostParams::default(), &serde_json::from_value(backup)?).await?;
+    }
+    let have_failed = async || {
+        let backups = world.api::<EtcdBackup>().list(&ListParams::default()).await?;
+        let phases: Vec<_> = backups.iter().map(|backup| backup.status.as_ref()?.phase).collect();
+        let all = phases.iter().all(|phase| *phase == Some(BackupPhase::Failed));
+        Ok(if all { Ok(()) } else { Err(format!("{phases:?}")) })
+    };
+    until("both have failed", have_failed).await?;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let before = passes(address, "backup").await?;
+    ensure!(before > 0);
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    ensure!(passes(address, "backup").await? == before);
+    // The next operator looks at each once, in which nothing is written.
+    drop(operator);
+    let version = world.kube.store().version();
+    let address = free()?;
+    let metrics = |options: &mut quorate_operator::Options| options.metrics = Some(address);
+    let _operator = world.operator_over(world.client.clone(), metrics);
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    ensure!(passes(address, "backup").await? == 2, "{}", passes(address, "backup").await?);
+    ensure!(world.kube.store().version() == version);
+    Ok(())
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,9 +5,11 @@ use std::time::Duration;
 use crate::world::{Operator, RequestOutcome, World, three_members, until, until_pods};
 use anyhow::Result;
 use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Patch, PatchParams};
 use quorate_api::{EtcdCluster, EtcdClusterStatus};
 use quorate_operator::Options;
 use quorate_planner::safety::mutants::Broken;
+use serde_json::json;
 use tokio::time::Instant;
 
 const PODS: [&str; 3] = ["demo-0", "demo-1", "demo-2"];
@@ -85,6 +87,38 @@ async fn m26_a_candidate_that_has_seen_the_lease_held_does_not_lead_at_once_when
     until_held(&world, &leader).await?;
     let took = deleted.elapsed();
     assert!(took >= Duration::from_secs(10), "the leader of before acts until then: {took:?}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn l14_a_leader_that_reads_that_another_one_holds_the_lease_ends_at_once() -> Result<()> {
+    let world = World::new().await?;
+    let operator = world.operator_over(world.client.clone(), elected);
+    until_held(&world, "").await?;
+    let taken = Patch::Merge(json!({ "spec": { "holderIdentity": "another" } }));
+    world.api::<Lease>().patch("quorate.operator.etcd.io", &PatchParams::default(), &taken).await?;
+    let read = Instant::now();
+    until("it has ended", async || Ok(if operator.has_ended() { Ok(()) } else { Err("it runs".to_owned()) }))
+        .await?;
+    assert!(read.elapsed() < Duration::from_secs(4), "{:?}: not by the end of its term", read.elapsed());
+    assert_eq!(holder(&world).await?, "another");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn l14_a_new_candidate_leads_at_once_without_clusters_and_else_waits_for_who_may_have_held_the_lease()
+-> Result<()> {
+    for (has_cluster, waits) in [(false, 0..4), (true, 15..20)] {
+        let world = World::new().await?;
+        if has_cluster {
+            world.create_cluster(three_members()).await?;
+        }
+        let began = Instant::now();
+        let _operator = world.operator_over(world.client.clone(), elected);
+        until_held(&world, "").await?;
+        let took = began.elapsed();
+        assert!(waits.contains(&took.as_secs()), "{has_cluster}: {took:?}");
+    }
     Ok(())
 }
 

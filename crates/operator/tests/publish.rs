@@ -534,6 +534,8 @@ async fn what_is_missing_is_said_and_a_cluster_without_the_annotation_asks_nothi
             .sent
             .all()
             .into_iter()
+            // The watch of the process goes on.
+            .filter(|sent| !sent.query.contains("watch=true"))
             .filter(|sent| sent.path.contains("/datastores") && sent.method == "GET")
             .count()
     };
@@ -542,6 +544,25 @@ async fn what_is_missing_is_said_and_a_cluster_without_the_annotation_asks_nothi
     ensure!(asked() == before, "DataStores are read for a cluster that wants none");
     world.delete::<EtcdCluster>("demo").await?;
     is_gone(&world).await?;
+    operator.stop().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn n12_datastores_are_listed_once_for_all_clusters_that_are_to_have_one() -> Result<()> {
+    let world = World::new().await?;
+    install(&world).await?;
+    let operator = world.operator();
+    for name in ["one", "two", "three", "demo"] {
+        let mut cluster = asking_for(&format!("of-{name}"), &spec());
+        cluster["metadata"]["name"] = json!(name);
+        create(&world, cluster).await?;
+    }
+    says(&world, "False NotServing: ").await?;
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let reads = world.sent.all();
+    let reads = reads.iter().filter(|sent| sent.path.contains("/datastores") && sent.method == "GET");
+    let lists = reads.filter(|sent| !sent.query.contains("watch=true")).count();
+    ensure!(lists == 1, "{lists} lists");
     operator.stop().await
 }
 

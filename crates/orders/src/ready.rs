@@ -73,7 +73,12 @@ pub(crate) fn sum_up(
 ) {
     let is = if verdict == Verdict::Ready { ConditionValue::True } else { ConditionValue::False };
     set(conditions, ConditionType::Ready.as_str(), is, why, generation, now);
-    stalled(conditions, Some(why).filter(|_| verdict == Verdict::Stalled), generation, now);
+    // Where it is ready it says nothing, so a release with other words writes no status for it: objects that have ended are many.
+    let stalled_before =
+        said(conditions, ConditionType::Stalled.as_str()).filter(|one| one.status == "False");
+    if verdict != Verdict::Ready || stalled_before.is_none_or(|one| one.observed_generation != generation) {
+        stalled(conditions, Some(why).filter(|_| verdict == Verdict::Stalled), generation, now);
+    }
 }
 
 fn stalled(

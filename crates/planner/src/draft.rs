@@ -218,7 +218,12 @@ impl<'a> Draft<'a> {
     }
 
     /// Adds what is waited on, once.
-    pub(crate) fn wait(&mut self, waiting: Waiting) {
+    pub(crate) fn wait(&mut self, mut waiting: Waiting) {
+        if let Waiting::PodStopping(member) = &waiting
+            && self.pod(member).is_some_and(|pod| pod.is_stuck(self.now))
+        {
+            waiting = Waiting::PodStopsLate(member.clone());
+        }
         self.needs_proof |= matches!(waiting, Waiting::Unsafe(Unsafe::NotProven(_)));
         if !self.waiting.contains(&waiting) {
             self.waiting.push(waiting);

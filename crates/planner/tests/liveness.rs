@@ -297,7 +297,7 @@ fn l10_a_pod_that_cannot_stop_does_not_keep_the_other_members_from_hibernating()
     let plan = world.plan();
     let [next] = &stops(&plan)[..] else { panic!("{:?}", plan.effects) };
     assert!(next.contains("demo-2"), "the other follower: {next}");
-    assert!(plan.waiting.contains(&Waiting::PodStopping(name("demo-1"))), "{:?}", plan.waiting);
+    assert!(plan.waiting.contains(&Waiting::PodStopsLate(name("demo-1"))), "{:?}", plan.waiting);
 }
 
 #[test]

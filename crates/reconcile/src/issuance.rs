@@ -212,7 +212,8 @@ impl Issuing {
                     | WriteError::Outdated
                     | WriteError::Exists
                     | WriteError::Changed(_)
-                    | WriteError::Blocked(_),
+                    | WriteError::Blocked(_)
+                    | WriteError::Throttled(..),
                 )
                 | None => {
                     self.missing_until = None;

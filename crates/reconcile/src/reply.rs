@@ -3,6 +3,9 @@
 
 use quorate_model::{MemberName, Refusal};
 
+/// After how many seconds a request is repeated that the API server had no room for, if it does not say.
+const THROTTLED: u32 = 1;
+
 /// Why a request to the Kubernetes API did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
@@ -30,6 +33,9 @@ pub enum WriteError {
     /// A PodDisruptionBudget admits no eviction now.
     #[error("the eviction is not admitted: {0}")]
     Blocked(String),
+    /// The API server has too many requests, and carried this one out not at all. It says after how many seconds to try again.
+    #[error("the API server has too many requests: {1}")]
+    Throttled(u32, String),
     /// It may have been carried out.
     #[error("no certain outcome: {0}")]
     Unknown(String),
@@ -80,8 +86,12 @@ pub enum Retry {
     Refused,
     /// With growing delay: a best-effort effect failed, or a name is taken.
     Degraded,
+    /// After so many seconds, and with growing delay: the API server has too many requests.
+    Throttled(u32),
     /// With growing delay: the write or call failed.
     Failed,
+    /// The same, and no change of the object ends the delay: the API server, or a webhook of it, did not answer.
+    Unanswered,
 }
 
 impl WriteError {
@@ -93,8 +103,9 @@ impl WriteError {
             (409 | 412, _) => Self::Changed(message),
             (404, _) => Self::Missing(message),
             (401 | 403, _) => Self::Forbidden(message),
+            (429, _) => Self::Throttled(THROTTLED, message),
             // The server is overloaded, or did not finish.
-            (408 | 429 | 500..=599, _) => Self::Unknown(message),
+            (408 | 500..=599, _) => Self::Unknown(message),
             _ => Self::Invalid(message),
         }
     }
@@ -111,6 +122,7 @@ impl WriteError {
             | Self::Missing(_)
             | Self::Invalid(_)
             | Self::Blocked(_)
+            | Self::Throttled(..)
             | Self::Unknown(_) => None,
         }
     }
@@ -122,7 +134,9 @@ impl WriteError {
                 Retry::Soon
             }
             Self::Blocked(_) => Retry::Degraded,
-            Self::Unknown(_) | Self::Invalid(_) | Self::Forbidden(_) => Retry::Failed,
+            Self::Throttled(seconds, _) => Retry::Throttled(*seconds),
+            Self::Invalid(_) | Self::Forbidden(_) => Retry::Failed,
+            Self::Unknown(_) => Retry::Unanswered,
         }
     }
 
@@ -137,6 +151,7 @@ impl WriteError {
             Self::Invalid(_) => "invalid",
             Self::Forbidden(_) => "forbidden",
             Self::Blocked(_) => "blocked",
+            Self::Throttled(..) => "throttled",
             Self::Unknown(_) => "unknown",
         }
     }
@@ -248,7 +263,8 @@ mod tests {
         assert!(matches!(class(404, "NotFound"), WriteError::Missing(_)));
         assert!(matches!(class(422, "Invalid"), WriteError::Invalid(_)));
         assert!(matches!(class(403, "Forbidden"), WriteError::Forbidden(_)));
-        for code in [408, 429, 500, 503, 504] {
+        assert!(matches!(class(429, "TooManyRequests"), WriteError::Throttled(..)));
+        for code in [408, 500, 503, 504] {
             assert!(matches!(class(code, "Whatever"), WriteError::Unknown(_)), "{code}");
         }
     }

@@ -45,16 +45,17 @@ pub fn version(object: &impl Resource) -> u64 {
 }
 
 impl<K: Resource> CachedObjects<K> {
-    /// The object was created or changed.
-    pub fn insert(&mut self, object: K) {
-        self.seen = self.seen.max(version(&object));
-        self.objects.insert(object.name_any(), Arc::new(object));
+    /// The object was created or changed. Returns it as it was before.
+    pub fn insert(&mut self, object: impl Into<Arc<K>>) -> Option<Arc<K>> {
+        let object = object.into();
+        self.seen = self.seen.max(version(&*object));
+        self.objects.insert(object.name_any(), object)
     }
 
-    /// The object was deleted; this is its last state.
-    pub fn remove(&mut self, object: &K) {
+    /// The object was deleted; this is its last state. Returns it as it was before.
+    pub fn remove(&mut self, object: &K) -> Option<Arc<K>> {
         self.seen = self.seen.max(version(object));
-        self.objects.remove(&object.name_any());
+        self.objects.remove(&object.name_any())
     }
 }
 

@@ -255,6 +255,27 @@ mod tests {
     }
 
     #[test]
+    fn n16_the_lease_of_the_operator_comes_before_its_other_requests_which_have_a_level_of_their_own() {
+        let plain = judge::documents(&repo::read(Path::new(PLAIN)).unwrap()).unwrap();
+        let of = |kind: &str| -> Vec<_> { plain.iter().filter(|one| one["kind"] == kind).collect() };
+        let schemas: BTreeMap<_, _> = of("FlowSchema")
+            .into_iter()
+            .map(|one| (one["metadata"]["name"].as_str().unwrap(), &one["spec"]))
+            .collect();
+        let (lease, all) = (schemas["quorate-lease"], schemas["quorate"]);
+        let precedence = |schema: &serde_json::Value| schema["matchingPrecedence"].as_u64().unwrap();
+        assert!(precedence(lease) < precedence(all));
+        assert_eq!(lease["priorityLevelConfiguration"]["name"], "leader-election");
+        assert_eq!(lease["rules"][0]["resourceRules"][0]["resources"], serde_json::json!(["leases"]));
+        let [level] = of("PriorityLevelConfiguration")[..] else { panic!("one level") };
+        assert_eq!(all["priorityLevelConfiguration"]["name"], level["metadata"]["name"]);
+        let account = of("ServiceAccount")[0]["metadata"]["name"].clone();
+        let subject =
+            |schema: &serde_json::Value| schema["rules"][0]["subjects"][0]["serviceAccount"]["name"].clone();
+        assert_eq!([subject(lease), subject(all)], [account.clone(), account]);
+    }
+
+    #[test]
     fn the_charts_copy_of_the_crds_is_the_crds() {
         let names = |folder: &str| -> Vec<_> {
             let files = repo_files(folder).unwrap();

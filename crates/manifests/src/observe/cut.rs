@@ -10,10 +10,17 @@ use quorate_model::{ClusterRef, Leaf};
 use crate::certificate::Certificate;
 use crate::pod::{AGENT_VOLUME, ETCD};
 
+/// Where kubectl keeps what it applied.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// Takes off what no observation reads of any object. Managed fields are half of an object's metadata, and a list that was decoded has room for more
 /// than it holds.
 pub fn trim(meta: &mut ObjectMeta) {
     meta.managed_fields = None;
+    // The whole object once more, as text.
+    if let Some(annotations) = &mut meta.annotations {
+        annotations.remove(LAST_APPLIED);
+    }
     if let Some(owners) = &mut meta.owner_references {
         owners.shrink_to_fit();
     }
@@ -98,4 +105,26 @@ fn fitting<T>(all: impl Iterator<Item = T>) -> Vec<T> {
     let mut all: Vec<T> = all.collect();
     all.shrink_to_fit();
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn n10_what_kubectl_and_the_api_server_keep_of_an_object_for_themselves_is_not_cached() {
+        let mut meta: ObjectMeta = serde_json::from_value(json!({
+            "name": "one", "finalizers": ["a/b"], "labels": { "c": "d" },
+            "annotations": { LAST_APPLIED: "{}", "operator.etcd.io/e": "f" },
+            "managedFields": [{ "manager": "kubectl" }],
+        }))
+        .unwrap();
+        trim(&mut meta);
+        let kept = json!({
+            "name": "one", "finalizers": ["a/b"], "labels": { "c": "d" }, "annotations": { "operator.etcd.io/e": "f" },
+        });
+        assert_eq!(json!(meta), kept);
+    }
 }

@@ -250,6 +250,11 @@ fn row(waiting: &Waiting) -> Row {
         ),
         Waiting::PodStarting(member) => moves(Reason::Restarting, format!("Pod {member} is starting")),
         Waiting::PodStopping(member) => moves(Reason::Restarting, format!("Pod {member} is stopping")),
+        Waiting::PodStopsLate(member) => waits(
+            Reason::Restarting,
+            format!("Pod {member} has not stopped within its grace period: its node may be down"),
+        )
+        .stopping(Stops::Nothing),
         Waiting::PodStuck(member, why) => waits(Reason::PodStuck, format!("Pod {member} cannot run: {why}")),
         Waiting::VolumeGoing(member) => {
             moves(Reason::Scaling, format!("PersistentVolumeClaim {member} is being deleted"))

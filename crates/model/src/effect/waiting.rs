@@ -137,6 +137,8 @@ pub enum Waiting {
     PodStuck(MemberName, String),
     /// A Pod must be gone before the next step.
     PodStopping(MemberName),
+    /// Its kubelet did not stop it in time: its node may be gone. It may last for hours.
+    PodStopsLate(MemberName),
     /// A volume must be gone before the next step.
     VolumeGoing(MemberName),
     /// Somebody deleted the claim of a member. Its data live as long as its Pod, which is not stopped.

@@ -14,11 +14,12 @@ use kube::Resource as _;
 use kube::core::DeserializeGuard;
 use kube::runtime::watcher::Config;
 use prometheus_client::registry::Registry;
-use quorate_api::{EtcdBackup, EtcdRestore, keys};
+use quorate_api::{EtcdBackup, keys};
 use quorate_manifests::Defaults;
 use quorate_orders::backup::Bound;
 use quorate_reconcile::ReadCluster;
 
+use super::restore::ReadRestore;
 use super::user::ReadUser;
 use crate::runtime::controller::{Controller, Runtime};
 use crate::runtime::watch::{Index, NamespacedName, Watches, itself};
@@ -30,9 +31,6 @@ use pass::BackupWorker;
 /// An EtcdBackup, or why it cannot be read: one that a newer operator wrote must not stop the watch.
 pub(super) type ReadBackup = DeserializeGuard<EtcdBackup>;
 
-/// An EtcdRestore, or why it cannot be read.
-pub(super) type ReadRestore = DeserializeGuard<EtcdRestore>;
-
 /// The controller of EtcdBackups.
 #[derive(Clone)]
 pub(crate) struct BackupController {
@@ -43,6 +41,7 @@ pub(crate) struct BackupController {
     pods: Index<Pod>,
     clusters: Index<ReadCluster>,
     users: Index<ReadUser>,
+    all_restores: Index<ReadRestore>,
     /// The orders to restore in place, by the EtcdBackup that they name.
     restores: Index<ReadRestore>,
     bound: Arc<Mutex<Bound>>,
@@ -50,15 +49,14 @@ pub(crate) struct BackupController {
 }
 
 impl BackupController {
-    /// The controller, its metrics registered. `backups` is the cache that it fills, `clusters` and `users` those of EtcdClusters and
-    /// EtcdUsers, which their own controllers fill; `most` backups may run at a time over all clusters, any number if it is 0.
+    /// The controller, its metrics registered. `backups` is the cache that it fills, `clusters`, `users` and `all_restores` those of other
+    /// kinds, which their own controllers fill; `most` backups may run at a time over all clusters, any number if it is 0.
     pub(crate) fn new(
         runtime: &Runtime,
         registry: &mut Registry,
         defaults: Arc<Defaults>,
         backups: Index<ReadBackup>,
-        clusters: Index<ReadCluster>,
-        users: Index<ReadUser>,
+        (clusters, users, all_restores): (Index<ReadCluster>, Index<ReadUser>, Index<ReadRestore>),
         most: usize,
     ) -> Self {
         let (jobs, pods) = (Index::default(), Index::default());
@@ -67,17 +65,24 @@ impl BackupController {
         let bound = Arc::new(Mutex::new(Bound::new(most)));
         let durations = Durations::new(registry);
         let runtime = runtime.clone();
-        Self { runtime, defaults, backups, jobs, pods, clusters, users, restores, bound, durations }
+        Self {
+            runtime,
+            defaults,
+            backups,
+            jobs,
+            pods,
+            clusters,
+            users,
+            all_restores,
+            restores,
+            bound,
+            durations,
+        }
     }
 
     /// The bound on backups over all clusters. It is held for no await.
     fn bound(&self) -> MutexGuard<'_, Bound> {
         self.bound.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The cache of EtcdRestores, by the EtcdBackup that they name.
-    pub(super) fn restores(&self) -> &Index<ReadRestore> {
-        &self.restores
     }
 }
 
@@ -95,11 +100,15 @@ impl Controller for BackupController {
         watches.add(&Config::default(), &self.backups, itself);
         watches.add(&labelled, &self.jobs, by_label);
         watches.add(&labelled, &self.pods, by_label);
-        watches.add_by(&Config::default(), &self.restores, by_backup);
+        watches.follow(&self.all_restores, &self.restores, by_backup);
     }
 
     fn worker(&self, root: &NamespacedName) -> BackupWorker {
         BackupWorker::new(self.clone(), root.clone())
+    }
+
+    fn has_ended(&self, backup: &ReadBackup) -> bool {
+        backup.0.as_ref().is_ok_and(quorate_orders::backup::has_ended)
     }
 
     fn forget(&self, root: &NamespacedName) {

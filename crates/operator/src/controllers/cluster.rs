@@ -11,6 +11,7 @@ mod pass;
 mod publish;
 mod report;
 mod site;
+mod stores;
 mod waves;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use quorate_reconcile::ReadCluster;
 
 use crate::controllers::backup::ReadBackup;
 use crate::controllers::members::KeptConnections;
+use crate::controllers::restore::ReadRestore;
 use crate::controllers::schedule::ReadSchedule;
 use crate::controllers::user::ReadUser;
 use crate::runtime::controller::{Controller, Runtime};
@@ -34,6 +36,8 @@ use metrics::ClusterMetrics;
 #[cfg(test)]
 pub(super) use metrics::example as example_metrics;
 use pass::Worker;
+use site::Sites;
+use stores::{DataStores, Source};
 use waves::{Stopped, Waves};
 
 /// The controller of EtcdClusters.
@@ -56,12 +60,18 @@ pub(crate) struct Shared {
     pub(crate) metrics: ClusterMetrics,
     /// Which clusters take new defaults now.
     pub(crate) waves: Arc<Waves>,
+    /// What was read lately about nodes and volumes.
+    pub(crate) sites: Arc<Sites>,
+    /// The DataStores of Kamaji.
+    stores: DataStores,
     /// The cache of EtcdBackupSchedules, which their own controller fills.
     pub(crate) schedules: Index<ReadSchedule>,
     /// The cache of EtcdBackups, which their own controller fills.
     pub(crate) backups: Index<ReadBackup>,
     /// The cache of EtcdUsers, which their own controller fills.
     pub(crate) users: Index<ReadUser>,
+    /// The cache of EtcdRestores, which their own controller fills.
+    restores: Index<ReadRestore>,
 }
 
 /// The caches of other kinds, which their own controllers fill.
@@ -69,6 +79,7 @@ pub(super) struct OtherKinds {
     pub(super) schedules: Index<ReadSchedule>,
     pub(super) backups: Index<ReadBackup>,
     pub(super) users: Index<ReadUser>,
+    pub(super) restores: Index<ReadRestore>,
 }
 
 impl ClusterController {
@@ -79,7 +90,7 @@ impl ClusterController {
         defaults: Defaults,
         (transport, kept): (Transport, KeptConnections),
         max_rolling: Limit,
-        OtherKinds { schedules, backups, users }: OtherKinds,
+        OtherKinds { schedules, backups, users, restores }: OtherKinds,
     ) -> Self {
         let (indexes, defaults) = (Indexes::default(), Arc::new(defaults));
         let clusters = indexes.clusters.clone();
@@ -93,9 +104,12 @@ impl ClusterController {
             kept,
             metrics: ClusterMetrics::new(registry),
             waves: Arc::new(Waves::new(max_rolling)),
+            sites: Arc::default(),
+            stores: DataStores::default(),
             schedules,
             backups,
             users,
+            restores,
         })
     }
 }
@@ -122,7 +136,10 @@ impl Controller for ClusterController {
     }
 
     fn watch(&self, watches: &mut Watches<'_>) {
-        self.0.indexes.watch(watches);
+        self.0.indexes.watch(watches, &self.0.restores);
+        let (client, clusters) = (self.0.runtime.client.clone(), self.0.indexes.clusters.clone());
+        let stores = self.0.stores.clone();
+        watches.beside(move |wake| stores.follow(Source { client, clusters, wake }));
     }
 
     fn worker(&self, root: &NamespacedName) -> Worker {

@@ -1,6 +1,7 @@
 //! The smallest controller, for tests: a labelled ConfigMap owns a Secret of the same name. It shows what a second kind
 //! needs, and that the runtime runs it.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -29,12 +30,24 @@ struct Example {
     runtime: Runtime,
     roots: Index<ConfigMap>,
     secrets: Index<Secret>,
+    seen: Seen,
+}
+
+/// What tests see of it.
+#[derive(Clone, Default)]
+struct Seen {
     forgotten: Arc<Mutex<Vec<NamespacedName>>>,
+    /// How many passes found nothing left to do.
+    at_rest: Arc<AtomicUsize>,
+    /// How many passes had no answer of the API server.
+    unanswered: Arc<AtomicUsize>,
 }
 
 struct ExampleWorker {
     example: Example,
     root: NamespacedName,
+    /// The version of the ConfigMap that the last pass saw.
+    known: u64,
 }
 
 impl Controller for Example {
@@ -52,26 +65,35 @@ impl Controller for Example {
     }
 
     fn worker(&self, root: &NamespacedName) -> ExampleWorker {
-        ExampleWorker { example: self.clone(), root: root.clone() }
+        ExampleWorker { example: self.clone(), root: root.clone(), known: 0 }
     }
 
     fn forget(&self, root: &NamespacedName) {
         self.secrets.remove_if_empty(root);
         self.roots.remove_if_empty(root);
-        self.forgotten.lock().unwrap().push(root.clone());
+        self.seen.forgotten.lock().unwrap().push(root.clone());
     }
 }
 
 impl Worker for ExampleWorker {
     fn has_changes(&mut self) -> bool {
-        true
+        self.example.roots.get(&self.root).seen != self.known || !self.example.secrets.contains(&self.root)
     }
 
     async fn pass(&mut self) -> Pass {
-        let Example { runtime, roots, secrets, .. } = &self.example;
+        let Example { runtime, roots, secrets, seen } = &self.example;
+        self.known = roots.get(&self.root).seen;
         let Some(root) = roots.get(&self.root).objects.remove(&self.root.name) else { return Pass::Gone };
         if root.data.as_ref().is_some_and(|data| data.contains_key("hang")) {
             std::future::pending::<()>().await;
+        }
+        if root.data.as_ref().is_some_and(|data| data.contains_key("unanswered")) {
+            seen.unanswered.fetch_add(1, Ordering::SeqCst);
+            return Pass::Ended(Outcome::Unanswered);
+        }
+        if secrets.contains(&self.root) && root.immutable == Some(true) {
+            seen.at_rest.fetch_add(1, Ordering::SeqCst);
+            return Pass::AtRest;
         }
         if secrets.contains(&self.root) {
             return Pass::Ended(Outcome::Idle);
@@ -130,7 +152,7 @@ mod tests {
 
     use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
     use k8s_openapi::jiff::Timestamp;
-    use kube::api::DeleteParams;
+    use kube::api::{DeleteParams, Patch, PatchParams};
     use quorate_api::EtcdCluster;
     use quorate_localkube::LocalKube;
     use serde_json::json;
@@ -144,7 +166,7 @@ mod tests {
     /// An operator with the product's controllers and the example, over an API in memory.
     struct World {
         client: kube::Client,
-        forgotten: Arc<Mutex<Vec<NamespacedName>>>,
+        seen: Seen,
         operator: JoinHandle<Result<(), RunError>>,
     }
 
@@ -156,9 +178,9 @@ mod tests {
             for definition in quorate_api::crds() {
                 definitions.create(&PostParams::default(), &definition).await.unwrap();
             }
-            let forgotten = Arc::new(Mutex::new(Vec::new()));
-            let operator = tokio::spawn(operator(client.clone(), forgotten.clone()));
-            Self { client, forgotten, operator }
+            let seen = Seen::default();
+            let operator = tokio::spawn(operator(client.clone(), seen.clone()));
+            Self { client, seen, operator }
         }
 
         fn api<K>(&self) -> Api<K>
@@ -212,14 +234,11 @@ mod tests {
         }
     }
 
-    async fn operator(
-        client: kube::Client,
-        forgotten: Arc<Mutex<Vec<NamespacedName>>>,
-    ) -> Result<(), RunError> {
+    async fn operator(client: kube::Client, seen: Seen) -> Result<(), RunError> {
         run_controllers(client, options(), CancellationToken::new(), |fleets, registry| {
             add_all(fleets, registry, config());
             let runtime = fleets.runtime().clone();
-            fleets.add(Example { runtime, roots: Index::default(), secrets: Index::default(), forgotten });
+            fleets.add(Example { runtime, roots: Index::default(), secrets: Index::default(), seen });
         })
         .await
     }
@@ -242,13 +261,53 @@ mod tests {
         world.delete::<Secret>("one").await;
         until("the deleted Secret is created again", async || world.secret_exists("one").await).await;
         world.delete::<ConfigMap>("one").await;
-        let forgotten = || world.forgotten.lock().unwrap().clone();
+        let forgotten = || world.seen.forgotten.lock().unwrap().clone();
         until("the worker ends", async || forgotten() == [NamespacedName::new("default", "one")]).await;
         world.delete::<Secret>("one").await;
         tokio::time::sleep(Duration::from_mins(1)).await;
         assert!(!world.secret_exists("one").await, "nothing works on an object that is gone");
         world.create_root("one", &[]).await;
         until("its successor gets a worker", async || world.secret_exists("one").await).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn n10_an_object_for_which_nothing_is_left_to_do_is_looked_at_when_it_changes_and_never_by_time() {
+        let world = World::new().await;
+        world.create_root("one", &[]).await;
+        until("the first pass creates the Secret", async || world.secret_exists("one").await).await;
+        let change = async |change: serde_json::Value| {
+            let roots = world.api::<ConfigMap>();
+            roots.patch("one", &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
+        };
+        let passes = || world.seen.at_rest.load(Ordering::SeqCst);
+        change(json!({ "immutable": true })).await;
+        until("it is at rest", async || passes() == 1).await;
+        tokio::time::sleep(Duration::from_mins(60)).await;
+        assert_eq!(passes(), 1, "no timer");
+        change(json!({ "metadata": { "annotations": { "a": "b" } } })).await;
+        until("it is looked at again", async || passes() == 2).await;
+        world.delete::<Secret>("one").await;
+        until("an object that it owns was deleted", async || world.secret_exists("one").await).await;
+        world.delete::<ConfigMap>("one").await;
+        let forgotten =
+            || world.seen.forgotten.lock().unwrap().contains(&NamespacedName::new("default", "one"));
+        until("nothing is kept of it", async || forgotten()).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn n11_what_the_api_server_does_not_answer_is_repeated_with_growing_delay_whatever_else_happens_to_the_object()
+     {
+        let world = World::new().await;
+        world.create_root("one", &["unanswered"]).await;
+        let passes = || world.seen.unanswered.load(Ordering::SeqCst);
+        for change in 0..600 {
+            let roots = world.api::<ConfigMap>();
+            let change = Patch::Merge(json!({ "metadata": { "annotations": { "a": change.to_string() } } }));
+            roots.patch("one", &PatchParams::default(), &change).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        // After 0.5 s, 1 s, 2 s and so on, at most 10 s.
+        assert!((8..=11).contains(&passes()), "{} passes in a minute", passes());
     }
 
     #[tokio::test(start_paused = true)]

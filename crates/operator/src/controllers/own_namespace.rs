@@ -183,6 +183,7 @@ fn is_final(error: &WriteError) -> bool {
         | WriteError::Exists
         | WriteError::Changed(_)
         | WriteError::Blocked(_)
+        | WriteError::Throttled(..)
         | WriteError::Unknown(_) => false,
     }
 }

@@ -21,7 +21,7 @@ use crate::runtime::watch::{Index, NamespacedName, Watches, itself};
 use pass::RestoreWorker;
 
 /// An EtcdRestore, or why it cannot be read: one that a newer operator wrote must not stop the watch.
-type ReadRestore = DeserializeGuard<EtcdRestore>;
+pub(super) type ReadRestore = DeserializeGuard<EtcdRestore>;
 
 /// The controller of EtcdRestores.
 #[derive(Clone)]
@@ -36,14 +36,15 @@ pub(crate) struct RestoreController {
 }
 
 impl RestoreController {
-    /// The controller. `backups` and `clusters` are the caches that their own controllers fill.
+    /// The controller. It fills `restores`; `backups` and `clusters` are the caches that their own controllers fill.
     pub(crate) fn new(
         runtime: &Runtime,
         defaults: Arc<Defaults>,
+        restores: Index<ReadRestore>,
         backups: Index<ReadBackup>,
         clusters: Index<ReadCluster>,
     ) -> Self {
-        let (restores, jobs, pods) = (Index::default(), Index::default(), Index::default());
+        let (jobs, pods) = (Index::default(), Index::default());
         Self { runtime: runtime.clone(), defaults, restores, jobs, pods, backups, clusters }
     }
 }
@@ -66,6 +67,11 @@ impl Controller for RestoreController {
 
     fn worker(&self, root: &NamespacedName) -> RestoreWorker {
         RestoreWorker::new(self.clone(), root.clone())
+    }
+
+    fn has_ended(&self, restore: &ReadRestore) -> bool {
+        let status = restore.0.as_ref().ok().and_then(|restore| restore.status.as_ref());
+        status.is_some_and(quorate_orders::restore::has_ended)
     }
 
     fn forget(&self, root: &NamespacedName) {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource as _;
 use kube::core::DeserializeGuard;
 use kube::runtime::watcher::Config;
 use prometheus_client::registry::Registry;
@@ -17,7 +18,8 @@ use quorate_api::{EtcdBackupSchedule, keys};
 use quorate_manifests::Defaults;
 use quorate_reconcile::ReadCluster;
 
-use crate::controllers::backup::{ReadBackup, ReadRestore};
+use crate::controllers::backup::ReadBackup;
+use crate::controllers::restore::ReadRestore;
 use crate::runtime::controller::{Controller, Runtime};
 use crate::runtime::watch::{Index, NamespacedName, Watches, itself};
 use metrics::ScheduleMetrics;
@@ -47,7 +49,7 @@ pub(crate) struct ScheduleController {
 
 impl ScheduleController {
     /// The controller, its metrics registered. It fills `schedules`; `clusters` is the cache of EtcdClusters that their own controller
-    /// fills, `all_backups` that of EtcdBackups, and `restores` that of EtcdRestores, which the controller of EtcdBackups fills.
+    /// fills, `all_backups` that of EtcdBackups, and `restores` that of EtcdRestores.
     pub(crate) fn new(
         runtime: &Runtime,
         registry: &mut Registry,
@@ -84,7 +86,7 @@ impl Controller for ScheduleController {
     fn watch(&self, watches: &mut Watches<'_>) {
         let labelled = Config::default().labels(keys::SCHEDULE);
         watches.add(&Config::default(), &self.schedules, itself);
-        watches.add(&labelled, &self.backups, by_label);
+        watches.follow(&self.all_backups, &self.backups, |backup| by_label(backup.meta()));
         watches.add(&labelled, &self.jobs, by_label);
         watches.add(&labelled, &self.pods, by_label);
     }

@@ -1,7 +1,9 @@
 //! Counts every request to the Kubernetes API, beneath the client.
 
-use http::{Method, Request};
+use http::header::{CONTENT_LENGTH, RETRY_AFTER};
+use http::{Method, Request, Response, StatusCode};
 use kube::client::Body;
+use serde_json::{Value, json};
 
 use crate::runtime::metrics::Metrics;
 
@@ -20,10 +22,37 @@ pub fn counted(client: kube::Client, metrics: &Metrics) -> kube::Client {
                 Ok(reply) => metrics.api_request(verb, &resource, reply.status().as_str()),
                 Err(_) => metrics.api_request(verb, &resource, "lost"),
             }
-            reply
+            match reply {
+                Ok(reply) if reply.status() == StatusCode::TOO_MANY_REQUESTS => with_delay(reply).await,
+                reply => reply,
+            }
         }
     });
     kube::Client::new(counting, namespace)
+}
+
+/// A refusal for too many requests with its delay where the client reads it: priority and fairness has it in a header beside a plain text.
+async fn with_delay(reply: Response<Body>) -> kube::Result<Response<Body>> {
+    let (mut parts, body) = reply.into_parts();
+    let body = body.collect_bytes().await?;
+    let after =
+        parts.headers.get(RETRY_AFTER).and_then(|after| after.to_str().ok()?.trim().parse::<u32>().ok());
+    let told = serde_json::from_slice::<Value>(&body).ok().filter(|told| told["code"] == 429);
+    let mut told = told.unwrap_or_else(|| {
+        json!({
+            "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 429, "reason": "TooManyRequests",
+            "message": String::from_utf8_lossy(&body).trim(),
+        })
+    });
+    if let Some(after) = after
+        && !told["details"]["retryAfterSeconds"].is_number()
+    {
+        let details = told["details"].as_object().cloned().unwrap_or_default();
+        told["details"] = Value::Object(details);
+        told["details"]["retryAfterSeconds"] = json!(after);
+    }
+    parts.headers.remove(CONTENT_LENGTH);
+    Ok(Response::from_parts(parts, Body::from(told.to_string().into_bytes())))
 }
 
 /// The verb as Kubernetes' audit log names it.
@@ -72,6 +101,44 @@ fn below_version(path: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn n16_a_refusal_for_too_many_requests_is_certain_and_has_the_delay_of_its_header() {
+        let plain = "Too many requests, please try again later.";
+        let status = json!({
+            "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 429, "reason": "TooManyRequests",
+            "message": "the server is overloaded", "details": { "retryAfterSeconds": 9 },
+        });
+        let table = [
+            (plain.to_owned(), Some("7"), 7),
+            (plain.to_owned(), Some("Wed, 21 Oct 2026 07:28:00 GMT"), 1),
+            (plain.to_owned(), Some("4000000000"), 60),
+            (plain.to_owned(), None, 1),
+            (status.to_string(), Some("7"), 9),
+            (json!({ "kind": "Status", "details": 3 }).to_string(), Some("7"), 7),
+            (json!({ "code": 429, "message": 3, "details": [] }).to_string(), Some("7"), 1),
+            ("\u{0}{".to_owned(), Some("-7"), 1),
+        ];
+        for (body, header, seconds) in table {
+            let said = body.clone();
+            let server = tower::service_fn(move |_: Request<Body>| {
+                let mut reply = Response::builder().status(429);
+                if let Some(header) = header {
+                    reply = reply.header("Retry-After", header);
+                }
+                let reply = reply.body(Body::from(said.clone().into_bytes())).unwrap();
+                async move { Ok::<_, kube::Error>(reply) }
+            });
+            let metrics = Metrics::new(&mut prometheus_client::registry::Registry::default());
+            let client = counted(kube::Client::new(server, "default"), &metrics);
+            let pods = kube::Api::<k8s_openapi::api::core::v1::Pod>::default_namespaced(client);
+            let refused = crate::runtime::write::reply(Ok(pods.get("demo-0").await));
+            let Err(quorate_reconcile::WriteError::Throttled(after, _)) = refused else {
+                panic!("{body} {header:?}: {refused:?}")
+            };
+            assert_eq!(after, seconds, "{body} {header:?}");
+        }
+    }
 
     #[test]
     fn a_request_is_counted_by_verb_and_kind() {

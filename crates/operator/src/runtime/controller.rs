@@ -13,6 +13,7 @@ use crate::runtime::lease::Leadership;
 use crate::runtime::metrics::Metrics;
 use crate::runtime::pace::Outcome;
 use crate::runtime::watch::{Index, NamespacedName, Watched, Watches};
+use crate::runtime::writers::Writers;
 
 /// Runs one root kind. Each object of it gets a worker.
 pub(crate) trait Controller: Send + Sync + 'static {
@@ -31,6 +32,11 @@ pub(crate) trait Controller: Send + Sync + 'static {
 
     /// A worker for a root object. It is created again after a panic, and when the object was deleted and created again.
     fn worker(&self, root: &NamespacedName) -> Self::Worker;
+
+    /// Whether nothing is left to do for a root object unless it changes. Such objects are looked at last when an operator begins to lead.
+    fn has_ended(&self, _root: &Self::Root) -> bool {
+        false
+    }
 
     /// Forgets everything about a root object whose worker has ended.
     fn forget(&self, root: &NamespacedName);
@@ -52,6 +58,8 @@ pub(crate) enum Pass {
     Gone,
     /// The root object exists. The outcome decides when the next pass is due.
     Ended(Outcome),
+    /// The root object exists, and nothing is left to do for it. Its worker ends, and the next change starts another one.
+    AtRest,
 }
 
 /// What every controller and its workers share.
@@ -61,8 +69,8 @@ pub(crate) struct Runtime {
     pub(crate) client: kube::Client,
     /// Whether this operator may write.
     pub(crate) leadership: Leadership,
-    /// Bounds the writes under way.
-    pub(crate) writers: Arc<Semaphore>,
+    /// Bounds the writes under way, with a share for each namespace.
+    pub(crate) writers: Writers,
     /// Bounds the reads of single objects under way in passes: each has a connection to the API server, which is kept for a while.
     pub(crate) readers: Arc<Semaphore>,
     /// Called at every crash point.

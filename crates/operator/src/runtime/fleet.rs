@@ -1,8 +1,9 @@
-//! One worker for each root object: started when the object is first seen, ended when it is gone. Workers wait for
+//! One worker for each root object: started when the object is first seen, ended when it is gone or nothing is left to do for it. Workers wait for
 //! nothing that they share, except the bound on writes to the Kubernetes API (R14).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all};
 use tokio::sync::Notify;
@@ -10,7 +11,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use crate::runtime::controller::{Controller, Runtime};
+use crate::runtime::controller::{Controller, Runtime, Worker as _};
+use crate::runtime::pace;
 use crate::runtime::watch::{NamespacedName, Wake, Watches};
 use crate::runtime::worker;
 
@@ -116,6 +118,17 @@ impl<C: Controller> Fleet<C> {
         &self.0.runtime
     }
 
+    /// Ends the worker of an object for which nothing is left to do. False if the object has changed since its last pass.
+    pub(crate) fn rest(&self, root: &NamespacedName, worker: &mut C::Worker) -> bool {
+        // A change is in the cache before its event takes this lock: either it is seen here, or the event starts another worker.
+        let mut workers = self.workers();
+        if worker.has_changes() {
+            return false;
+        }
+        workers.by_root.remove(root);
+        true
+    }
+
     /// Ends the worker of an object that is gone. False if the object was created again meanwhile.
     pub(crate) fn retire(&self, root: &NamespacedName) -> bool {
         let mut workers = self.workers();
@@ -134,9 +147,17 @@ impl<C: Controller> Fleet<C> {
 impl<C: Controller> AnyFleet for Fleet<C> {
     fn open(&self) {
         self.workers().open = true;
-        let roots = self.controller().roots().roots();
-        for root in &roots {
-            self.begin(root, roots.len());
+        let controller = self.controller();
+        let has_ended = |root: &NamespacedName| {
+            let named = controller.roots().get(root).objects.remove(&root.name);
+            named.is_some_and(|object| controller.has_ended(&object))
+        };
+        let (ended, others): (Vec<_>, Vec<_>) = controller.roots().roots().into_iter().partition(has_ended);
+        for root in &others {
+            self.begin(root, pace::first(root, others.len()));
+        }
+        for root in &ended {
+            self.begin(root, Some(pace::first_of_ended(root, ended.len())));
         }
     }
 
@@ -152,19 +173,23 @@ impl<C: Controller> AnyFleet for Fleet<C> {
 
 impl<C: Controller> Wake for Fleet<C> {
     fn wake(&self, root: &NamespacedName) {
-        self.begin(root, 1);
+        self.begin(root, None);
     }
 }
 
 impl<C: Controller> Fleet<C> {
-    /// Notifies the worker of an object, or starts it, as one of so many that begin together.
-    fn begin(&self, root: &NamespacedName, together: usize) {
+    /// Notifies the worker of an object, or starts it. Its first pass may wait so long.
+    fn begin(&self, root: &NamespacedName, first: Option<Duration>) {
         let mut workers = self.workers();
         if let Some(events) = workers.by_root.get(root) {
             events.notify_one();
             return;
         }
         let exists = self.controller().roots().contains(root);
+        if workers.open && !exists {
+            // Its worker has ended when nothing was left to do.
+            self.controller().forget(root);
+        }
         if workers.open && exists && !self.runtime().stop.is_cancelled() {
             let events = Arc::new(Notify::new());
             workers.by_root.insert(root.clone(), events.clone());
@@ -173,7 +198,7 @@ impl<C: Controller> Fleet<C> {
             let span = tracing::info_span!("worker", controller = C::NAME, object = %root);
             workers
                 .tasks
-                .spawn(async move { worker::work(fleet, &root, &events, together).await }.instrument(span));
+                .spawn(async move { worker::work(fleet, &root, &events, first).await }.instrument(span));
         }
     }
 }

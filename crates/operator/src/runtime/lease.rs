@@ -8,6 +8,7 @@ mod term;
 
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -58,25 +59,40 @@ enum Term {
 }
 
 /// Competes for the lease and renews it.
-#[derive(Debug)]
 pub struct Elector {
     api: Api<Lease>,
     identity: String,
     clock: Clock,
     term: watch::Sender<Term>,
     observed: ObservedLease,
+    has_work: HasWork,
+    /// Since when there is no Lease, and this candidate has never seen one.
+    missing_since: Option<Instant>,
 }
+
+/// Asks whether there is anything that another operator may be working on.
+pub type HasWork = Box<dyn Fn() -> BoxFuture<'static, kube::Result<bool>> + Send + Sync>;
 
 /// Leadership was lost.
 #[derive(Debug, thiserror::Error)]
-#[error("the lease was not renewed in time; another operator may lead now")]
-pub struct LeaseLost;
+pub enum LeaseLost {
+    /// Nobody knows who leads.
+    #[error("the lease was not renewed in time; another operator may lead now")]
+    NotRenewed,
+    /// It was read that another one leads.
+    #[error("{0} holds the lease now")]
+    HeldByOther(String),
+}
 
 /// Why the lease was neither taken nor renewed.
 #[derive(Debug, thiserror::Error)]
 enum TryError {
     #[error("{0} holds the lease")]
     HeldByOther(String),
+    #[error(
+        "there is no lease; it may have been deleted a moment ago, and its holder leads until it has read that"
+    )]
+    Missing,
     #[error("no reply within {WRITE_DEADLINE:?}")]
     TimedOut,
     #[error(transparent)]
@@ -127,12 +143,20 @@ impl Term {
 }
 
 impl Elector {
-    /// Competes for the lease in `namespace` under the name `identity`.
-    pub fn new(client: kube::Client, namespace: &str, identity: String, clock: Clock) -> (Self, Leadership) {
+    /// Competes for the lease in `namespace` under the name `identity`. Where there is no Lease and `has_work` says so, the Lease may have been
+    /// deleted; else this is the first operator.
+    pub fn new(
+        client: kube::Client,
+        namespace: &str,
+        identity: String,
+        clock: Clock,
+        has_work: HasWork,
+    ) -> (Self, Leadership) {
         let (term, receiver) = watch::channel(Term::None);
         let api = Api::namespaced(client, namespace);
         let leadership = Leadership { term: receiver, clock: clock.clone() };
-        (Self { api, identity, clock, term, observed: ObservedLease::default() }, leadership)
+        let observed = ObservedLease::default();
+        (Self { api, identity, clock, term, observed, has_work, missing_since: None }, leadership)
     }
 
     /// Competes and renews until `stop`, then releases the lease. Ends early if the lease is lost.
@@ -152,11 +176,16 @@ impl Elector {
                     let on_the_wall = on_the_wall + quorate_model::Span(millis);
                     self.lead(Term::Until { end: asked + acting_time(), on_the_wall });
                 }
+                // It was read from the API server: whatever is left of the term, another one acts.
+                Err(TryError::HeldByOther(holder)) if self.leads() => {
+                    self.term.send_replace(Term::Over);
+                    return Err(LeaseLost::HeldByOther(holder));
+                }
                 Err(error) => tracing::debug!(%error, "lease not taken"),
             }
             if self.is_over() {
                 self.term.send_replace(Term::Over);
-                return Err(LeaseLost);
+                return Err(LeaseLost::NotRenewed);
             }
         }
         self.release().await;
@@ -168,6 +197,10 @@ impl Elector {
             tracing::info!(identity = %self.identity, "leading");
         }
         self.term.send_replace(term);
+    }
+
+    fn leads(&self) -> bool {
+        matches!(*self.term.borrow(), Term::Until { .. })
     }
 
     fn is_over(&self) -> bool {
@@ -183,6 +216,13 @@ impl Elector {
             // Somebody deleted it. Its holder does not know that yet, and acts until it is to be renewed.
             if let Holder::Other(name) = self.observed.holder(&self.identity, Instant::now()) {
                 return Err(TryError::HeldByOther(name));
+            }
+            // Nor does a candidate that never saw it know whether it has a holder.
+            if !self.observed.is_known() {
+                let missing_since = *self.missing_since.get_or_insert_with(Instant::now);
+                if missing_since.elapsed() < DURATION && (self.has_work)().await? {
+                    return Err(TryError::Missing);
+                }
             }
             let lease = term::first(NAME, &self.identity, DURATION, timestamp(self.clock.now()));
             let created = self.api.create(&PostParams::default(), &lease).await?;

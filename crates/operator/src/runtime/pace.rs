@@ -3,11 +3,13 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
+use quorate_reconcile::Retry;
+
 /// The interval of passes over what is well and at rest. What Kubernetes reports starts a pass at once, such as a disk that hangs; what
 /// etcd alone knows is noticed within this time and the deadline of a call.
 pub const IDLE: Duration = Duration::from_secs(30);
 
-/// By which part of it [`IDLE`] is longer or shorter, so that what began at the same time does not stay together.
+/// By which part of it [`IDLE`] is longer or shorter. Objects that were created, or woken, at one moment do not stay together.
 const JITTER: f64 = 0.1;
 
 /// How many objects are looked at for the first time in a second when an operator begins to lead, and the longest time that this may take. A
@@ -33,6 +35,9 @@ const STEADY: Duration = Duration::from_secs(1);
 /// The number of passes at short intervals.
 const BRISK_PASSES: u32 = 20;
 
+/// The number of passes until what is under way counts as what may last for long: five minutes, if no event and no effect came between.
+const STEADY_PASSES: u32 = BRISK_PASSES + 300;
+
 /// The first and the longest interval after failures.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_mins(1));
 
@@ -56,8 +61,12 @@ pub enum Outcome {
     Idle,
     /// Only an edit by the user helps, and it starts a pass.
     UserMustEdit,
+    /// The API server had too many requests, and said after how many seconds to come back. No event ends the delay.
+    Throttled(u32),
     /// Something failed.
     Failed,
+    /// Something failed because the API server did not answer. No event ends the delay: an object in trouble has many.
+    Unanswered,
 }
 
 /// The pace of one worker.
@@ -65,13 +74,41 @@ pub enum Outcome {
 pub struct Pace {
     quick: u32,
     failures: u32,
-    /// Of the object, where many began together; without it nothing varies.
-    seed: Option<u64>,
-    together: usize,
+    /// Of the object: intervals of different objects differ.
+    seed: u64,
     idle: u64,
 }
 
+impl From<Retry> for Outcome {
+    fn from(retry: Retry) -> Self {
+        match retry {
+            Retry::Now => Self::Acted,
+            Retry::Soon => Self::Waiting,
+            Retry::Refused => Self::Refused,
+            Retry::Degraded => Self::Degraded,
+            Retry::Throttled(seconds) => Self::Throttled(seconds),
+            Retry::Failed => Self::Failed,
+            Retry::Unanswered => Self::Unanswered,
+        }
+    }
+}
+
 impl Outcome {
+    /// Whether a change of the object starts the next pass before it is due.
+    pub fn ends_by_event(self) -> bool {
+        match self {
+            Self::Throttled(_) | Self::Unanswered => false,
+            Self::Acted
+            | Self::NoProgress
+            | Self::Waiting
+            | Self::Refused
+            | Self::Degraded
+            | Self::Idle
+            | Self::UserMustEdit
+            | Self::Failed => true,
+        }
+    }
+
     /// The label in metrics.
     pub fn as_label(self) -> &'static str {
         match self {
@@ -82,34 +119,29 @@ impl Outcome {
             Self::Idle => "calm",
             Self::Refused => "refused",
             Self::UserMustEdit => "user_must_edit",
+            Self::Throttled(_) => "throttled",
             Self::Failed => "failed",
+            Self::Unanswered => "unanswered",
         }
     }
 }
 
 impl Pace {
-    /// The pace of the worker for this object, as one of so many that begin together.
-    pub fn of(object: &impl Hash, together: usize) -> Self {
-        Self { seed: (together > FEW).then(|| number(object)), together, ..Self::default() }
-    }
-
-    /// How long its first pass may wait; `None` if it is due at once.
-    pub fn first(&self) -> Option<Duration> {
-        #[expect(clippy::cast_precision_loss, reason = "no fleet is that large")]
-        let all = Duration::from_secs_f64(self.together as f64 / FIRST_IN_A_SECOND).min(FIRST_WITHIN);
-        self.seed.map(|seed| all.mul_f64(part(seed)))
+    /// The pace of the worker for this object.
+    pub fn of(object: &impl Hash) -> Self {
+        Self { seed: number(object), ..Self::default() }
     }
 
     fn idle(&mut self) -> Duration {
         self.idle = self.idle.wrapping_add(1);
-        let by = self.seed.map_or(0.5, |seed| part(number(&(seed, self.idle))));
+        let by = part(number(&(self.seed, self.idle)));
         IDLE.mul_f64(1.0 + JITTER * (2.0 * by - 1.0))
     }
 
     /// How long to wait until the next pass, unless an event comes first.
     pub fn after(&mut self, ended: Outcome) -> Duration {
         match ended {
-            Outcome::Failed => {}
+            Outcome::Throttled(_) | Outcome::Failed | Outcome::Unanswered => {}
             Outcome::Acted
             | Outcome::NoProgress
             | Outcome::Waiting
@@ -123,11 +155,20 @@ impl Pace {
                 self.quick = 0;
                 Duration::ZERO
             }
+            Outcome::Waiting | Outcome::Refused if self.quick >= STEADY_PASSES => ATTENTIVE,
             Outcome::Waiting if self.quick < BRISK_PASSES => grow(QUICK, BRISK, &mut self.quick),
             Outcome::Waiting => grow(QUICK, STEADY, &mut self.quick),
             Outcome::Degraded | Outcome::NoProgress => grow(QUICK, ATTENTIVE, &mut self.quick),
-            Outcome::Refused => REFUSED,
+            Outcome::Refused => grow(REFUSED, REFUSED, &mut self.quick),
+            // The sooner it was refused for all, the more come back at the same moment.
+            Outcome::Throttled(seconds) => {
+                let first = Duration::from_secs(seconds.into());
+                let by = part(number(&(self.seed, self.failures)));
+                grow(first, RETRY.1.max(first), &mut self.failures).mul_f64(1.0 + by)
+            }
             Outcome::Failed => grow(RETRY.0, RETRY.1, &mut self.failures),
+            // Nothing tells when it answers again.
+            Outcome::Unanswered => grow(RETRY.0, ATTENTIVE, &mut self.failures),
             Outcome::Idle => {
                 self.quick = 0;
                 self.idle()
@@ -144,6 +185,23 @@ impl Pace {
         self.quick = 0;
         self.failures = 0;
     }
+}
+
+/// How long the first pass over an object may wait, as one of so many that begin together; `None` if it is due at once.
+pub fn first(object: &impl Hash, together: usize) -> Option<Duration> {
+    (together > FEW).then(|| spread(object, together).min(FIRST_WITHIN.mul_f64(part(number(object)))))
+}
+
+/// The same of one of so many that have ended: it comes after those that are under way.
+pub fn first_of_ended(object: &impl Hash, together: usize) -> Duration {
+    FIRST_WITHIN + spread(object, together)
+}
+
+/// Some part of the time that so many first passes take.
+fn spread(object: &impl Hash, together: usize) -> Duration {
+    #[expect(clippy::cast_precision_loss, reason = "no fleet is that large")]
+    let all = Duration::from_secs_f64(together as f64 / FIRST_IN_A_SECOND);
+    all.mul_f64(part(number(object)))
 }
 
 /// The same number in every operator.
@@ -170,6 +228,11 @@ fn grow(first: Duration, last: Duration, times: &mut u32) -> Duration {
 mod tests {
     use super::*;
 
+    /// An interval of what is well, whatever its jitter.
+    fn is_idle(interval: Duration) -> bool {
+        (27..=33).contains(&interval.as_secs())
+    }
+
     #[test]
     fn the_next_pass_is_due_at_once_after_effects_and_with_growing_delay_while_something_is_under_way() {
         let mut pace = Pace::default();
@@ -184,11 +247,24 @@ mod tests {
     }
 
     #[test]
+    fn l16_what_is_under_way_is_looked_at_every_second_for_five_minutes_and_then_every_ten() {
+        for outcome in [Outcome::Waiting, Outcome::Refused] {
+            let mut pace = Pace::default();
+            let intervals: Vec<Duration> = (0..1000).map(|_| pace.after(outcome)).collect();
+            let quick: Duration = intervals.iter().take_while(|interval| **interval < ATTENTIVE).sum();
+            assert!(quick >= Duration::from_mins(5) && quick < Duration::from_mins(6), "{quick:?}");
+            assert_eq!(intervals.last(), Some(&ATTENTIVE));
+            pace.reset_backoff();
+            assert!(pace.after(outcome) <= REFUSED, "after an event");
+        }
+    }
+
+    #[test]
     fn failures_are_retried_with_growing_delay_until_a_pass_succeeds() {
         let mut pace = Pace::default();
         let retries: Vec<u128> = (0..9).map(|_| pace.after(Outcome::Failed).as_millis()).collect();
         assert_eq!(retries, [500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]);
-        assert_eq!(pace.after(Outcome::Idle), IDLE);
+        assert!(is_idle(pace.after(Outcome::Idle)));
         assert_eq!(pace.after(Outcome::Failed).as_millis(), 500);
         for _ in 0..100 {
             pace.after(Outcome::Failed);
@@ -196,6 +272,19 @@ mod tests {
         assert_eq!(pace.after(Outcome::Failed), RETRY.1, "no overflow");
         pace.reset_backoff();
         assert_eq!(pace.after(Outcome::Failed), RETRY.0, "after an event");
+    }
+
+    #[test]
+    fn n16_what_the_api_server_has_no_room_for_comes_back_when_it_says_and_later_each_time_and_not_together()
+    {
+        let mut firsts: Vec<Duration> =
+            (0..100).map(|object| Pace::of(&object).after(Outcome::Throttled(5))).collect();
+        firsts.sort_unstable();
+        assert!(firsts[0] >= Duration::from_secs(5) && firsts[99] <= Duration::from_secs(10), "{firsts:?}");
+        assert!(firsts[99] > firsts[0] + Duration::from_secs(4), "they come together: {firsts:?}");
+        let mut pace = Pace::of(&"a");
+        let later: Vec<u64> = (0..7).map(|_| pace.after(Outcome::Throttled(1)).as_secs()).collect();
+        assert!(later[0] >= 1 && later[5] >= 32 && later.iter().all(|each| *each <= 120), "{later:?}");
     }
 
     #[test]
@@ -213,8 +302,8 @@ mod tests {
 
     #[test]
     fn objects_that_are_well_are_not_looked_at_together_for_long() {
-        let mut paces: Vec<Pace> = (0..1000).map(|object| Pace::of(&object, 1000)).collect();
-        let mut firsts: Vec<Duration> = paces.iter().filter_map(Pace::first).collect();
+        let mut paces: Vec<Pace> = (0..1000).map(|object| Pace::of(&object)).collect();
+        let mut firsts: Vec<Duration> = (0..1000).filter_map(|object| first(&object, 1000)).collect();
         firsts.sort();
         assert!(firsts[999] <= Duration::from_secs(10), "{:?}", firsts[999]);
         let in_a_second = |second: u64| {
@@ -232,24 +321,42 @@ mod tests {
         assert!(busiest < Some(150), "{busiest:?} of 1000 in one second");
         let average = due.iter().sum::<u64>() / 1000;
         assert!((595..=605).contains(&average), "{average}");
-        assert!(paces.iter_mut().all(|pace| (27..=33).contains(&pace.after(Outcome::Idle).as_secs())));
+        assert!(paces.iter_mut().all(|pace| is_idle(pace.after(Outcome::Idle))));
+    }
+
+    #[test]
+    fn n21_objects_that_were_created_while_the_operator_leads_do_not_stay_together_either() {
+        let mut due: Vec<Duration> = (0..100).map(|object| Pace::of(&object).after(Outcome::Idle)).collect();
+        due.sort_unstable();
+        due.dedup();
+        assert!(due.len() > 90 && due[due.len() - 1] > due[0] + Duration::from_secs(5), "{due:?}");
     }
 
     #[test]
     fn few_objects_are_looked_at_at_once_and_many_within_half_a_minute() {
-        assert_eq!(Pace::of(&"a", FEW).first(), None);
-        assert_eq!(Pace::of(&"a", FEW).after(Outcome::Idle), IDLE);
-        let firsts: Vec<_> = (0..100).map(|object| Pace::of(&object, 100_000).first()).collect();
+        assert_eq!(first(&"a", FEW), None);
+        let firsts: Vec<_> = (0..100).map(|object| first(&object, 100_000)).collect();
         assert!(firsts.iter().all(|first| first.is_some_and(|first| first <= FIRST_WITHIN)), "{firsts:?}");
+    }
+
+    #[test]
+    fn n10_objects_that_have_ended_are_looked_at_after_all_others_and_a_hundred_in_a_second() {
+        let mut firsts: Vec<Duration> = (0..23_000).map(|object| first_of_ended(&object, 23_000)).collect();
+        firsts.sort_unstable();
+        assert!(firsts[0] >= FIRST_WITHIN, "{:?}", firsts[0]);
+        assert!(firsts[22_999] <= FIRST_WITHIN + Duration::from_secs(230), "{:?}", firsts[22_999]);
+        let busiest =
+            firsts.chunk_by(|one, next| one.as_secs() == next.as_secs()).map(<[Duration]>::len).max();
+        assert!(busiest < Some(150), "{busiest:?} in one second");
     }
 
     #[test]
     fn what_is_well_is_looked_at_every_half_minute_and_all_else_at_least_every_ten_seconds() {
         let mut pace = Pace::default();
-        assert_eq!(pace.after(Outcome::Idle), IDLE);
+        assert!(is_idle(pace.after(Outcome::Idle)));
         assert_eq!(pace.after(Outcome::UserMustEdit), ATTENTIVE);
         let longest = (0..20).map(|_| pace.after(Outcome::Degraded)).max();
         assert_eq!(longest, Some(ATTENTIVE));
-        assert_eq!(pace.after(Outcome::Idle), IDLE);
+        assert!(is_idle(pace.after(Outcome::Idle)));
     }
 }

@@ -99,6 +99,21 @@ impl<'a> Watches<'a> {
         self.add_with(config, index, owner, |_| {});
     }
 
+    /// Adds another index of the objects of a watch that this or another controller adds. Their changes wake the workers of this one.
+    pub fn follow<K: Watched>(
+        &self,
+        watched: &Index<K>,
+        index: &Index<K>,
+        owner: impl Fn(&K) -> Option<NamespacedName> + Send + Sync + 'static,
+    ) {
+        watched.follow(index, Arc::new(owner), &self.wake);
+    }
+
+    /// Adds a task that never ends and wakes workers by itself. No worker waits for its first list.
+    pub fn beside<F: Future<Output = ()> + Send + 'static>(&mut self, task: impl FnOnce(Arc<dyn Wake>) -> F) {
+        self.futures.push(Box::pin(task(self.wake.clone())));
+    }
+
     fn add_with<K: Watched>(
         &mut self,
         config: &watcher::Config,
@@ -160,20 +175,18 @@ impl<K: Watched> Watch<K> {
                 Ok(Event::Init) => list.clear(),
                 Ok(Event::InitApply(object)) => {
                     if let Some(root) = (self.owner)(&object) {
-                        list.push((root, object));
+                        list.push((root, Arc::new(object)));
                     }
                 }
                 Ok(Event::InitDone) => {
-                    let touched = self.index.replace(self.namespace.as_deref(), std::mem::take(&mut list));
+                    let touched = self.index.replace(self.namespace.as_deref(), &std::mem::take(&mut list));
                     self.listed.cancel();
                     for root in &touched {
                         self.wake.wake(root);
                     }
                 }
                 Ok(Event::Apply(object)) => self.update(object, Index::apply),
-                Ok(Event::Delete(object)) => {
-                    self.update(object, |index, root, object| index.delete(root, &object));
-                }
+                Ok(Event::Delete(object)) => self.update(object, Index::delete),
                 Err(error) => {
                     tracing::warn!(kind = %K::kind(&()), error = %chain(&error), "watch failed; it is retried");
                 }

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use tokio::sync::Notify;
@@ -13,18 +14,18 @@ use crate::runtime::metrics::Metrics;
 use crate::runtime::pace::{Outcome, Pace};
 use crate::runtime::watch::NamespacedName;
 
-/// Works on one root object until it is gone or `runtime.stop` is cancelled. Its first pass may wait, where `begin` workers begin together.
+/// Works on one root object until it is gone, nothing is left to do for it, or `runtime.stop` is cancelled. Its first pass may wait.
 pub(crate) async fn work<C: Controller>(
     fleet: Fleet<C>,
     root: &NamespacedName,
     events: &Notify,
-    begin: usize,
+    first: Option<Duration>,
 ) {
     let controller = fleet.controller();
     let Runtime { metrics, stop, .. } = fleet.runtime();
     let mut worker = controller.worker(root);
-    let mut pace = Pace::of(root, begin);
-    if let Some(first) = pace.first() {
+    let mut pace = Pace::of(root);
+    if let Some(first) = first {
         tokio::select! {
             () = stop.cancelled() => {}
             () = sleep(first) => {}
@@ -41,6 +42,9 @@ pub(crate) async fn work<C: Controller>(
                 worker = controller.worker(root);
                 Outcome::Acted
             }
+            Some(Pass::AtRest) if fleet.rest(root, &mut worker) => return,
+            // It has changed meanwhile.
+            Some(Pass::AtRest) => Outcome::Acted,
             Some(Pass::Ended(outcome)) => outcome,
             // What it kept in memory cannot be trusted any more.
             None => {
@@ -52,7 +56,7 @@ pub(crate) async fn work<C: Controller>(
         tokio::select! {
             () = stop.cancelled() => {}
             () = sleep_until(due) => {}
-            () = news(events, &mut worker) => pace.reset_backoff(),
+            () = news(events, &mut worker), if outcome.ends_by_event() => pace.reset_backoff(),
         }
     }
     controller.forget(root);
@@ -66,6 +70,7 @@ async fn counted_pass(worker: &mut impl Worker, controller: &'static str, metric
     let pass = AssertUnwindSafe(worker.pass()).catch_unwind().await;
     let outcome = match &pass {
         Ok(Pass::Gone) => "gone",
+        Ok(Pass::AtRest) => "at_rest",
         Ok(Pass::Ended(outcome)) => outcome.as_label(),
         Err(_) => "panicked",
     };

@@ -1,7 +1,7 @@
 //! Writes of the controllers whose objects are few and typed: one request each, within a deadline, and only while this operator leads.
 
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
-use kube::core::NamespaceResourceScope;
+use kube::core::{NamespaceResourceScope, Status};
 use kube::{Api, Resource};
 use quorate_manifests::merge_patch;
 use quorate_model::Step;
@@ -15,6 +15,9 @@ use tokio::time::timeout;
 use crate::runtime::controller::Runtime;
 use crate::runtime::lease::WRITE_DEADLINE;
 use crate::runtime::watch::chain;
+
+/// The longest time in seconds that the API server may ask for.
+const LONGEST_THROTTLE: u32 = 60;
 
 /// The objects of one kind in one namespace.
 pub(crate) struct Writer<'a, K> {
@@ -48,8 +51,7 @@ where
 
     /// The same for an effect of the planner, which has its own crash points.
     pub(crate) async fn create_in_effect(&self, object: &K) -> Result<K, WriteError> {
-        let _permit = may_write(self.runtime).await?;
-        reply(timeout(WRITE_DEADLINE, self.api.create(&PostParams::default(), object)).await)
+        in_turn(self.runtime, self.namespace(), self.api.create(&PostParams::default(), object)).await
     }
 
     /// Changes the metadata of an object, if it is still as it was observed.
@@ -92,31 +94,41 @@ where
     }
 
     async fn at<T>(&self, step: Step, write: impl Future<Output = kube::Result<T>>) -> Result<T, WriteError> {
-        write_at(self.runtime, step, write).await
+        write_at(self.runtime, step, self.namespace(), write).await
+    }
+
+    fn namespace(&self) -> &str {
+        self.api.namespace().unwrap_or_default()
     }
 }
 
-/// One write: a numbered step, before and after which the process may end.
+/// One write for an object of this namespace: a numbered step, before and after which the process may end.
 pub(crate) async fn write_at<T>(
     runtime: &Runtime,
     step: Step,
+    namespace: &str,
     write: impl Future<Output = kube::Result<T>>,
 ) -> Result<T, WriteError> {
     runtime.hook.reached(CrashSide::Before, step).await;
-    let _permit = may_write(runtime).await?;
-    let written = reply(timeout(WRITE_DEADLINE, write).await)?;
+    let written = in_turn(runtime, namespace, write).await?;
     runtime.hook.reached(CrashSide::After, step).await;
     Ok(written)
 }
 
-async fn may_write(runtime: &Runtime) -> Result<tokio::sync::SemaphorePermit<'_>, WriteError> {
-    // The semaphore is never closed.
-    let permit = runtime.writers.acquire().await.map_err(|_| WriteError::NotLeading)?;
-    if runtime.leadership.may_act() {
-        return Ok(permit);
+/// One write when it is the turn of its namespace.
+async fn in_turn<T>(
+    runtime: &Runtime,
+    namespace: &str,
+    write: impl Future<Output = kube::Result<T>>,
+) -> Result<T, WriteError> {
+    let permit = runtime.writers.acquire(namespace).await;
+    if !runtime.leadership.may_act() {
+        runtime.metrics.dropped_write();
+        return Err(WriteError::NotLeading);
     }
-    runtime.metrics.dropped_write();
-    Err(WriteError::NotLeading)
+    let written = reply(timeout(WRITE_DEADLINE, write).await);
+    permit.ended(&written);
+    written
 }
 
 /// The merge patch that makes one status of another.
@@ -131,13 +143,30 @@ fn preconditioned(seen: &impl Resource, mut patch: Value) -> Value {
     patch
 }
 
+/// The class of what the API server says instead of the object.
+pub(crate) fn refusal(status: &Status) -> WriteError {
+    let error = WriteError::from_status(status.code, &status.reason, status.message.clone());
+    let after = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+    match error {
+        WriteError::Throttled(_, why) if after > 0 => WriteError::Throttled(after.min(LONGEST_THROTTLE), why),
+        error @ (WriteError::NotLeading
+        | WriteError::Outdated
+        | WriteError::Exists
+        | WriteError::Changed(_)
+        | WriteError::Missing(_)
+        | WriteError::Invalid(_)
+        | WriteError::Forbidden(_)
+        | WriteError::Blocked(_)
+        | WriteError::Throttled(..)
+        | WriteError::Unknown(_)) => error,
+    }
+}
+
 /// The reply of the API server within the deadline.
 pub(crate) fn reply<T>(reply: Result<kube::Result<T>, tokio::time::error::Elapsed>) -> Result<T, WriteError> {
     match reply {
         Ok(Ok(object)) => Ok(object),
-        Ok(Err(kube::Error::Api(status))) => {
-            Err(WriteError::from_status(status.code, &status.reason, status.message.clone()))
-        }
+        Ok(Err(kube::Error::Api(status))) => Err(refusal(&status)),
         Ok(Err(error)) => Err(WriteError::Unknown(chain(&error))),
         Err(_) => Err(WriteError::Unknown(format!("no answer within {WRITE_DEADLINE:?}"))),
     }

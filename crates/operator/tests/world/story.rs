@@ -519,8 +519,8 @@ impl World {
     /// Checks the end of every story: the goal of the simulation is reached, no invariant was violated, there is one
     /// cluster id, and nothing is written for a minute.
     pub async fn is_at_rest(&self) -> Result<()> {
-        // The last change is followed by readiness, identity annotations, the budget, and a check of unconfirmed writes.
-        tokio::time::sleep(Duration::from_secs(30)).await;
+        // The last change is followed by readiness, identity annotations, the budget, a check of unconfirmed writes, and a calm look.
+        tokio::time::sleep(Duration::from_secs(40)).await;
         let goal = self.members.goal();
         ensure!(goal.is_ok(), "the goal is not reached: {goal:?}");
         let violation = self.members.nodes().oracle.violation().cloned();

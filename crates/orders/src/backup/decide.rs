@@ -176,6 +176,13 @@ fn next(seen: Seen<'_>) -> Decision {
     }
 }
 
+/// Whether it is complete or has failed, and nobody deletes it.
+pub fn has_ended(backup: &EtcdBackup) -> bool {
+    let phase = backup.status.as_ref().and_then(|status| status.phase);
+    backup.metadata.deletion_timestamp.is_none()
+        && matches!(phase, Some(BackupPhase::Complete | BackupPhase::Failed))
+}
+
 /// Whether it has the operator's finalizer.
 pub fn has_finalizer(backup: &EtcdBackup) -> bool {
     backup.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == keys::BACKUP_FINALIZER)

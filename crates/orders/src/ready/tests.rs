@@ -367,6 +367,24 @@ fn what_ended_under_an_older_operator_gets_both_conditions_once() {
 
 /// The other part of them comes from `quorate-manifests`.
 #[test]
+fn n10_a_release_with_other_words_writes_no_status_of_what_is_ready() {
+    let why = Explanation::new(Reason::BackupComplete, "done");
+    let mut conditions = Vec::new();
+    sum_up(&mut conditions, Verdict::Ready, &why, Some(1), NOW);
+    let stalled = conditions.iter_mut().find(|one| one.type_ == "Stalled").unwrap();
+    stalled.message = "the words of the release before".to_owned();
+    let before = conditions.clone();
+    sum_up(&mut conditions, Verdict::Ready, &why, Some(1), NOW);
+    assert_eq!(conditions, before);
+    sum_up(&mut conditions, Verdict::Ready, &why, Some(2), NOW);
+    assert!(conditions.iter().all(|one| one.observed_generation == Some(2)));
+    sum_up(&mut conditions, Verdict::Stalled, &why, Some(2), NOW);
+    sum_up(&mut conditions, Verdict::Ready, &why, Some(2), NOW);
+    let stalled = conditions.iter().find(|one| one.type_ == "Stalled").unwrap();
+    assert_eq!(stalled.status, "False", "it is not stalled any more");
+}
+
+#[test]
 fn the_statuses_that_other_programs_judge_are_those_of_this_operator() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testing/scenarios/statuses");
     for (name, mut object, _) in cases() {

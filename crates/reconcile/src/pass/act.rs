@@ -357,7 +357,12 @@ impl Acting {
             }
             // A protocol may be in progress, so the next pass follows sooner than after a failure.
             (None, Some(Stop { retry, failure })) => {
-                let retry = if retry == Retry::Now { retry } else { Retry::Degraded };
+                let retry = match retry {
+                    Retry::Now | Retry::Throttled(_) => retry,
+                    Retry::Soon | Retry::Refused | Retry::Degraded | Retry::Failed | Retry::Unanswered => {
+                        Retry::Degraded
+                    }
+                };
                 self.end_early(memory, Stop { retry, failure });
             }
             (None, None) => {
@@ -519,11 +524,11 @@ impl Failed {
         match self {
             Self::Call(error) => {
                 let failure = match error.retry() {
-                    Retry::Failed => {
+                    Retry::Failed | Retry::Unanswered => {
                         Some(trouble::membership_change_refused(&effect.to_string(), &error.to_string()))
                     }
                     // A temporary refusal is reported by what the plan waits for.
-                    Retry::Now | Retry::Soon | Retry::Refused | Retry::Degraded => None,
+                    Retry::Now | Retry::Soon | Retry::Refused | Retry::Degraded | Retry::Throttled(_) => None,
                 };
                 Stop { retry: error.retry(), failure }
             }
@@ -540,7 +545,9 @@ impl Failed {
                     | WriteError::Outdated
                     | WriteError::Exists
                     | WriteError::Changed(_)
-                    | WriteError::Missing(_) => None,
+                    | WriteError::Missing(_)
+                    // It is no fault of the cluster, and the more is written about it the longer it lasts.
+                    | WriteError::Throttled(..) => None,
                     WriteError::Blocked(why) => {
                         blocked_for_long.then(|| trouble::eviction_blocked(what, why))
                     }

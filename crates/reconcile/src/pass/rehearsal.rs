@@ -131,6 +131,7 @@ fn outcome(admitted: Result<(), WriteError>, leaves_room: impl Fn(&str) -> bool)
             | WriteError::Changed(_)
             | WriteError::Missing(_)
             | WriteError::Blocked(_)
+            | WriteError::Throttled(..)
             | WriteError::Unknown(_)),
         ) => Admitted::Unknown(error.to_string()),
     }

@@ -211,6 +211,7 @@ impl WriteRun {
                 | WriteError::Invalid(_)
                 | WriteError::Forbidden(_)
                 | WriteError::Blocked(_)
+                | WriteError::Throttled(..)
                 | WriteError::Unknown(_),
                 Sent::Create | Sent::Patch | Sent::Evict { .. } | Sent::Delete { .. },
             ) => Some(self.failed(error)),

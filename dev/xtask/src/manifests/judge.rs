@@ -100,7 +100,10 @@ fn rule_faults(document: &Value) -> Vec<String> {
 fn scope_faults(document: &Value, all: &[Value]) -> Vec<String> {
     let args = all.iter().flat_map(containers).flat_map(|container| list(&container["args"]));
     let narrowed = args.filter_map(Value::as_str).any(|arg| arg.starts_with("--namespaces="));
-    let wide = document["kind"].as_str().is_some_and(|kind| kind.starts_with("ClusterRole"));
+    let is_wide = |kind: &str| {
+        kind.starts_with("ClusterRole") || kind == "FlowSchema" || kind == "PriorityLevelConfiguration"
+    };
+    let wide = document["kind"].as_str().is_some_and(is_wide);
     if narrowed && wide { vec!["is there although namespaces are given".to_owned()] } else { Vec::new() }
 }
 

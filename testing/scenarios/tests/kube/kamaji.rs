@@ -37,7 +37,7 @@ mod full {
         let role = "quorate-kamaji";
         shell
             .run(&format!(
-                "kubectl create clusterrole {role} --verb=get,list,create,patch,delete --resource=datastores.kamaji.clastix.io && \
+                "kubectl create clusterrole {role} --verb=list,watch,create,patch,delete --resource=datastores.kamaji.clastix.io && \
                  kubectl create clusterrolebinding {role} --clusterrole={role} --serviceaccount=quorate-system:quorate && \
                  kubectl -n quorate-system set env deployment/quorate QUORATE_KAMAJI_NAMESPACES={namespace} && \
                  kubectl -n quorate-system rollout status deployment/quorate --timeout=100s"

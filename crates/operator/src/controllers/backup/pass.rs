@@ -69,7 +69,7 @@ impl Worker for BackupWorker {
         let cached = self.controller.backups.get(&self.root).objects.remove(&self.root.name);
         let Some(cached) = cached else { return Pass::Gone };
         match &cached.0 {
-            Ok(backup) => Pass::Ended(self.work(backup).await),
+            Ok(backup) => self.work(backup).await,
             Err(error) => {
                 tracing::error!(error = %error.error, "the EtcdBackup does not parse, so nothing is done");
                 Pass::Ended(Outcome::UserMustEdit)
@@ -84,7 +84,7 @@ impl BackupWorker {
         Self { controller, root, reported, words, known: [0; 4], is_near: false }
     }
 
-    async fn work(&mut self, backup: &EtcdBackup) -> Outcome {
+    async fn work(&mut self, backup: &EtcdBackup) -> Pass {
         let now = self.controller.runtime.clock.now();
         self.is_near = false;
         let decision = self.decision(backup, now).await;
@@ -106,7 +106,7 @@ impl BackupWorker {
                     if begins {
                         self.not_begun(backup, &error, now);
                     }
-                    return self.stopped(backup, &error, now);
+                    return Pass::Ended(self.stopped(backup, &error, now));
                 }
             }
         }
@@ -115,9 +115,9 @@ impl BackupWorker {
             self.controller.runtime.events.publish(&mut self.reported, notice);
         }
         match self.carry_out(&seen, &decision).await {
-            Ok(outcome) => outcome,
-            Err(Undone::Job(error)) => self.refused(&seen, &decision.act, &error, now).await,
-            Err(Undone::Other(error)) => self.stopped(&seen, &error, now),
+            Ok(pass) => pass,
+            Err(Undone::Job(error)) => Pass::Ended(self.refused(&seen, &decision.act, &error, now).await),
+            Err(Undone::Other(error)) => Pass::Ended(self.stopped(&seen, &error, now)),
         }
     }
 
@@ -198,7 +198,11 @@ impl BackupWorker {
             WriteError::Forbidden(_) | WriteError::Invalid(_) | WriteError::Blocked(_) => {
                 bound.is_refused(backup, now);
             }
-            WriteError::NotLeading | WriteError::Outdated | WriteError::Exists | WriteError::Missing(_) => {
+            WriteError::NotLeading
+            | WriteError::Outdated
+            | WriteError::Exists
+            | WriteError::Missing(_)
+            | WriteError::Throttled(..) => {
                 bound.takes_back(backup);
             }
             // It may be there: without an answer, or where the cache lacks what this operator wrote just before.
@@ -206,7 +210,7 @@ impl BackupWorker {
         }
     }
 
-    async fn carry_out(&self, backup: &EtcdBackup, decision: &Decision) -> Result<Outcome, Undone> {
+    async fn carry_out(&self, backup: &EtcdBackup, decision: &Decision) -> Result<Pass, Undone> {
         let BackupController { runtime, defaults, .. } = &self.controller;
         let backups = Writer::<EtcdBackup>::new(runtime, &self.root.namespace);
         let jobs = Writer::<Job>::new(runtime, &self.root.namespace);
@@ -252,7 +256,7 @@ impl BackupWorker {
                             .patch_status(Step::E2, backup, status_patch(backup.status.as_ref(), &held))
                             .await?;
                     }
-                    return Ok(Outcome::Degraded);
+                    return Ok(Pass::Ended(Outcome::Degraded));
                 }
                 let order = backup::remove_order(backup);
                 let made =
@@ -269,12 +273,12 @@ impl BackupWorker {
                     }
                     Some(_) | None => {}
                 }
-                return Ok(Outcome::Waiting);
+                return Ok(Pass::Ended(Outcome::Waiting));
             }
-            Act::Wait(until) => return Ok(self.pace(*until)),
-            Act::Rest => return Ok(Outcome::Idle),
+            Act::Wait(until) => return Ok(Pass::Ended(self.pace(*until))),
+            Act::Rest => return Ok(Pass::AtRest),
         }
-        Ok(Outcome::Acted)
+        Ok(Pass::Ended(Outcome::Acted))
     }
 
     /// The EtcdCluster that it names, if it exists.
@@ -313,6 +317,7 @@ impl BackupWorker {
             | WriteError::Changed(_)
             | WriteError::Missing(_)
             | WriteError::Blocked(_)
+            | WriteError::Throttled(..)
             | WriteError::Unknown(_) => return self.stopped(backup, error, now),
         };
         if matches!(act, Act::Remove) && orders::is_of_namespace_in_deletion(text) {
@@ -355,13 +360,14 @@ impl BackupWorker {
 
     fn stopped(&mut self, backup: &EtcdBackup, error: &WriteError, now: Instant) -> Outcome {
         match error.retry() {
-            Retry::Failed => {
+            retry @ (Retry::Failed | Retry::Unanswered) => {
                 let what = Explanation::new(Reason::WriteRefused, format!("a write failed: {error}"));
                 tracing::warn!(%error, "the pass ended before its act");
                 let notice = Notice { about: backup.object_ref(&()), warning: true, what, at: now };
                 self.controller.runtime.events.publish(&mut self.reported, notice);
-                Outcome::Failed
+                retry.into()
             }
+            retry @ Retry::Throttled(_) => retry.into(),
             Retry::Now | Retry::Soon | Retry::Refused | Retry::Degraded => Outcome::Waiting,
         }
     }

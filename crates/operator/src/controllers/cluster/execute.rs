@@ -21,6 +21,7 @@ use tokio::time::timeout;
 use crate::controllers::cluster::observe::count;
 use crate::controllers::cluster::{Shared, auth};
 use crate::runtime::lease::WRITE_DEADLINE;
+use crate::runtime::write::refusal;
 
 /// How many CertificateRequests are read.
 const REQUESTS: u32 = 200;
@@ -32,8 +33,7 @@ pub(super) async fn write(
     not_after: Option<Instant>,
 ) -> Result<Option<Object>, WriteError> {
     let request = write.http().map_err(|error| WriteError::Invalid(error.to_string()))?;
-    // The semaphore is never closed. What is bounded is the load on the API server, nothing else waits in here.
-    let _permit = shared.runtime.writers.acquire().await;
+    let permit = shared.runtime.writers.acquire(&write.namespace).await;
     if !shared.runtime.leadership.may_act() {
         shared.runtime.metrics.dropped_write();
         return Err(WriteError::NotLeading);
@@ -43,11 +43,13 @@ pub(super) async fn write(
         return Err(WriteError::Outdated);
     }
     let reply = match &write.act {
-        Act::Evict { .. } => evict(shared, write, request).await?,
+        Act::Evict { .. } => evict(shared, write, request).await,
         Act::Create(_) | Act::Patch(_) | Act::PatchStatus(_) | Act::Delete { .. } => {
-            send(shared, request).await?
+            send(shared, request).await
         }
     };
+    permit.ended(&reply);
+    let reply = reply?;
     let leaves_nothing = matches!(write.act, Act::Evict { .. } | Act::Delete { .. });
     // The reply to an eviction, and for an object that is deleted at once, is only "Success".
     if leaves_nothing && !reply["metadata"]["uid"].is_string() {
@@ -62,8 +64,10 @@ pub(super) async fn dry_run(shared: &Shared, write: &Write) -> Result<(), WriteE
         return Err(WriteError::Invalid(format!("nothing is created: {}", write.describe())));
     };
     let request = request.map_err(|error| WriteError::Invalid(error.to_string()))?;
-    let _permit = shared.runtime.writers.acquire().await;
-    send(shared, request).await.map(drop)
+    let permit = shared.runtime.writers.acquire(&write.namespace).await;
+    let reply = send(shared, request).await;
+    permit.ended(&reply);
+    reply.map(drop)
 }
 
 /// Reads the current object; `None` if it does not exist.
@@ -162,7 +166,8 @@ pub(super) async fn call(
 async fn evict(shared: &Shared, write: &Write, request: http::Request<Vec<u8>>) -> Result<Value, WriteError> {
     let client = &shared.runtime.client;
     match timeout(WRITE_DEADLINE, client.request::<Value>(request)).await {
-        Ok(Err(kube::Error::Api(status))) if status.code == 429 => {
+        // Without a budget it is the API server that has too many requests.
+        Ok(Err(kube::Error::Api(status))) if status.code == 429 && status.message.contains("budget") => {
             let causes = status.details.iter().flat_map(|details| &details.causes);
             let causes: Vec<&str> = causes.map(|cause| cause.message.as_str()).collect();
             let (message, causes) = (status.message.trim_end_matches('.'), causes.join(" "));
@@ -210,9 +215,7 @@ fn unanswered() -> WriteError {
 
 fn failed(error: &kube::Error) -> WriteError {
     match error {
-        kube::Error::Api(status) => {
-            WriteError::from_status(status.code, &status.reason, status.message.clone())
-        }
+        kube::Error::Api(status) => refusal(status),
         error => WriteError::Unknown(crate::runtime::watch::chain(error)),
     }
 }

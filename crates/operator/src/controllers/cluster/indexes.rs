@@ -8,16 +8,13 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource as _;
-use kube::core::DeserializeGuard;
 use kube::runtime::watcher::Config;
 use quorate_api::{EtcdRestore, keys};
 use quorate_model::ClusterRef;
 use quorate_reconcile::{CachedObjects, Caches, ReadCluster};
 
+use crate::controllers::restore::ReadRestore;
 use crate::runtime::watch::{Index, NamespacedName, Watches, itself};
-
-/// An EtcdRestore, or why it cannot be read: one that a newer operator wrote must not stop the watch.
-pub type ReadRestore = DeserializeGuard<EtcdRestore>;
 
 /// Every kind that is watched.
 #[derive(Clone, Debug, Default)]
@@ -41,8 +38,8 @@ pub struct Indexes {
 }
 
 impl Indexes {
-    /// Watches every kind.
-    pub fn watch(&self, watches: &mut Watches<'_>) {
+    /// Watches every kind but EtcdRestores, whose own controller watches `all_restores`.
+    pub fn watch(&self, watches: &mut Watches<'_>, all_restores: &Index<ReadRestore>) {
         let Self { clusters, pods, volumes, services, budgets, secrets, network_policies, restores } = self;
         let labelled = Config::default().labels(keys::CLUSTER);
         watches.add(&Config::default(), clusters, itself);
@@ -52,7 +49,7 @@ impl Indexes {
         watches.add(&labelled, budgets, by_label);
         watches.add(&labelled, secrets, by_label);
         watches.add(&labelled, network_policies, by_label);
-        watches.add_by(&Config::default(), restores, by_cluster);
+        watches.follow(all_restores, restores, by_cluster);
     }
 
     /// What the watches have of a cluster.

@@ -36,7 +36,7 @@ pub(super) async fn go_on(shared: &Shared, pass: &Pass, words: &mut Words) -> Op
     let outcome = match Box::pin(step(shared, seen, words)).await {
         Ok(outcome) => outcome,
         Err(error) => {
-            if error.retry() == Retry::Failed {
+            if error.retry() >= Retry::Failed {
                 tracing::warn!(%error, "the newest backup cannot be looked for");
             }
             error.retry().into()

@@ -47,7 +47,7 @@ pub(crate) struct Worker {
 
 impl Passes for Worker {
     fn has_changes(&mut self) -> bool {
-        self.observed_versions() != self.known
+        self.observed_versions() != self.known || self.publication.has_news(&self.shared, &self.cluster)
     }
 
     async fn pass(&mut self) -> Passed {
@@ -253,7 +253,7 @@ impl Worker {
                 Outcome::UserMustEdit
             }
             Some(PassEnd::StatusNotWritten { error, failure }) => {
-                if error.retry() == Retry::Failed {
+                if error.retry() >= Retry::Failed {
                     warn(&trouble::status_not_written(&self.cluster.to_string(), &error.to_string()));
                 }
                 self.stopped(failure.as_ref());
@@ -333,18 +333,6 @@ impl Worker {
 
     fn observed_versions(&mut self) -> Versions {
         self.memory.overlay(&self.cluster, self.shared.indexes.caches(&self.cluster)).versions()
-    }
-}
-
-impl From<Retry> for Outcome {
-    fn from(retry: Retry) -> Self {
-        match retry {
-            Retry::Now => Self::Acted,
-            Retry::Soon => Self::Waiting,
-            Retry::Refused => Self::Refused,
-            Retry::Degraded => Self::Degraded,
-            Retry::Failed => Self::Failed,
-        }
     }
 }
 

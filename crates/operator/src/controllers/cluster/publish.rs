@@ -1,12 +1,12 @@
 //! The DataStore of Kamaji, for a cluster whose annotation asks for one: kept as it should be, and deleted once no tenant uses it any more. What is
 //! next is decided by [`quorate_orders::data_store`].
 //!
-//! Its kind is not watched: Kamaji need not be installed. So it is read at the passes of such a cluster, and of no other one.
+//! A cluster that is to have one goes by the cache of [`DataStores`](super::stores::DataStores). Where one is to go, they are read anew.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::core::DynamicObject;
 use quorate_api::{EtcdCluster, Explanation, keys};
 use quorate_manifests::user::{NoSigner, Own, Presence, Signer, signer};
 use quorate_manifests::{Act as Writing, DataStoreHealth, Write, data_store as objects};
@@ -18,13 +18,14 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::Shared;
+use super::stores::{self, without_kind};
 use crate::controllers::tls;
 use crate::runtime::lease::WRITE_DEADLINE;
 use crate::runtime::pace::Outcome;
 use crate::runtime::watch::chain;
 use crate::runtime::write::{Writer, reply, write_at};
 
-/// How long what was read holds where nothing is to be done.
+/// How long what was read holds where nothing is to be done. The cache of DataStores is no part of it.
 const HOLDS: Span = Span::seconds(60);
 
 /// The same where something is waited for: tenants, Kamaji, a person.
@@ -51,6 +52,8 @@ struct Looked {
     until: Instant,
     about: About,
     stores: Stores,
+    /// They are those of the cache.
+    is_cached: bool,
     /// The Secret of the credential, where it has no label of this cluster.
     unlabelled: Option<Secret>,
 }
@@ -76,6 +79,14 @@ pub(super) fn begin(shared: &Shared, at: &ClusterRef, memory: &mut Memory) {
 }
 
 impl Publication {
+    /// Whether the cache of DataStores has anything that the last pass has not seen.
+    pub(super) fn has_news(&self, shared: &Shared, at: &ClusterRef) -> bool {
+        let Some(looked) = self.looked.as_ref().filter(|looked| looked.is_cached) else { return false };
+        let cached = shared.indexes.clusters.get(&at.into()).objects.remove(&at.name);
+        let cluster = cached.as_ref().and_then(|cached| cached.0.as_ref().ok());
+        cluster.is_some_and(|cluster| shared.stores.now(cluster, at) != looked.stores)
+    }
+
     /// Keeps the DataStore of the cluster that the pass has seen; when to look again. `None` if it has none.
     pub(super) async fn keep(
         &mut self,
@@ -185,7 +196,8 @@ impl Publication {
         }
     }
 
-    /// What was read last, as long as that holds, or what is read now. Of DataStores nothing is asked for an EtcdCluster that can have none.
+    /// What was read last, as long as that holds, or what is read now. Of DataStores nothing is asked for an EtcdCluster that can have none, and
+    /// the cache for one that is to have one.
     async fn look(&mut self, kinds: &Kinds<'_>, planned: &Planned, in_vain: bool) -> &Looked {
         let now = kinds.shared.runtime.clock.now();
         let cluster = kinds.cluster;
@@ -196,24 +208,31 @@ impl Publication {
             cluster.metadata.deletion_timestamp.is_some(),
         );
         let holds = self.looked.take().filter(|looked| now < looked.until && looked.about == about);
+        let is_cached = wanted.is_some() && !in_vain;
         let looked = if let Some(looked) = holds {
-            looked
+            let stores =
+                if is_cached { kinds.shared.stores.of(cluster, kinds.at).await } else { looked.stores };
+            Looked { stores, ..looked }
         } else {
             let stores = if in_vain {
                 Stores::Seen { own: Vec::new(), unlabelled: Vec::new(), named: None }
+            } else if is_cached {
+                kinds.shared.stores.of(cluster, kinds.at).await
             } else {
-                kinds.stores(wanted).await
+                kinds.stores().await
             };
             let name = objects::secret_name(kinds.at);
-            let (stores, unlabelled) = if planned.view.secrets.contains_key(&name) {
-                (stores, None)
+            if planned.view.secrets.contains_key(&name) {
+                Looked { until: now + HOLDS, about, stores, is_cached, unlabelled: None }
             } else {
                 match kinds.secrets().read(&name).await {
-                    Ok(found) => (stores, found),
-                    Err(error) => (Stores::Unknown(format!("Secret {name}: {error}")), None),
+                    Ok(unlabelled) => Looked { until: now + HOLDS, about, stores, is_cached, unlabelled },
+                    Err(error) => {
+                        let stores = Stores::Unknown(format!("Secret {name}: {error}"));
+                        Looked { until: now, about, stores, is_cached: false, unlabelled: None }
+                    }
                 }
-            };
-            Looked { until: now + HOLDS, about, stores, unlabelled }
+            }
         };
         self.looked.insert(looked)
     }
@@ -238,47 +257,18 @@ struct Kinds<'a> {
 }
 
 impl Kinds<'_> {
-    async fn stores(&self, wanted: Option<&str>) -> Stores {
-        let api = self.api();
+    /// Those that the API server has now, of one that is to go.
+    async fn stores(&self) -> Stores {
         // All of them: also one whose labels were taken off may have tenants in this cluster.
-        let how = ListParams::default();
-        let read = async {
-            let all = reply(timeout(WRITE_DEADLINE, api.list(&how)).await)?.items;
-            let named = match wanted.filter(|name| objects::is_name(name)) {
-                Some(name) => reply(timeout(WRITE_DEADLINE, api.get_opt(name)).await)?,
-                None => None,
-            };
-            Ok((all, named))
-        };
-        match read.await {
-            Ok((all, named)) => {
+        match reply(timeout(WRITE_DEADLINE, self.api().list(&ListParams::default())).await) {
+            Ok(all) => {
                 let (own, others): (Vec<Value>, Vec<Value>) =
                     all.iter().map(|one| json!(one)).partition(|one| objects::is_own(self.cluster, one));
                 let unlabelled = others.into_iter().filter(|one| objects::leads_to(self.at, one)).collect();
-                Stores::Seen { own, unlabelled, named: named.map(|one| json!(one)) }
+                Stores::Seen { own, unlabelled, named: None }
             }
-            Err(WriteError::Missing(why)) => self.without_kind(why).await,
+            Err(WriteError::Missing(why)) => without_kind(&self.shared.runtime.client, why).await,
             Err(WriteError::Forbidden(why)) => Stores::Forbidden(why),
-            Err(error) => Stores::Unknown(error.to_string()),
-        }
-    }
-
-    /// A path that is not found may be that of a kind whose definition was replaced, or of another version. Only where the API server lists
-    /// no such group, among others, is there no DataStore.
-    async fn without_kind(&self, why: String) -> Stores {
-        let groups = reply(timeout(WRITE_DEADLINE, self.shared.runtime.client.list_api_groups()).await);
-        match groups {
-            Ok(groups) if groups.groups.iter().any(|group| group.name == objects::GROUP) => {
-                Stores::Unknown(format!(
-                    "there is a group {}, without DataStores of {}: {why}",
-                    objects::GROUP,
-                    objects::VERSION
-                ))
-            }
-            Ok(groups) if groups.groups.is_empty() => {
-                Stores::Unknown("the API server lists no groups at all".to_owned())
-            }
-            Ok(_) => Stores::NoKind,
             Err(error) => Stores::Unknown(error.to_string()),
         }
     }
@@ -386,18 +376,21 @@ impl Kinds<'_> {
 
     /// O3: created, so that one that somebody made meanwhile is not taken over; or changed, if it is as it was seen.
     async fn write_store(&self, name: &str, write: &Writing) -> Result<(), WriteError> {
-        let (runtime, api) = (&self.shared.runtime, self.api());
+        let (runtime, api, namespace) = (&self.shared.runtime, self.api(), &self.at.namespace);
         let by = Some(objects::FIELD_MANAGER.to_owned());
         match write {
             Writing::Create(object) => {
                 let object: DynamicObject = serde_json::from_value(object.clone())
                     .map_err(|error| WriteError::Invalid(error.to_string()))?;
                 let how = PostParams { field_manager: by, ..PostParams::default() };
-                write_at(runtime, Step::O3, api.create(&how, &object)).await.map(drop)
+                let written = write_at(runtime, Step::O3, namespace, api.create(&how, &object)).await;
+                written.map(|store| self.shared.stores.wrote(store))
             }
             Writing::Patch(patch) => {
                 let how = PatchParams { field_manager: by, ..PatchParams::default() };
-                write_at(runtime, Step::O3, api.patch(name, &how, &Patch::Merge(patch))).await.map(drop)
+                let patch = Patch::Merge(patch);
+                let written = write_at(runtime, Step::O3, namespace, api.patch(name, &how, &patch)).await;
+                written.map(|store| self.shared.stores.wrote(store))
             }
             Writing::PatchStatus(_) | Writing::Delete { .. } | Writing::Evict { .. } => Ok(()),
         }
@@ -410,7 +403,8 @@ impl Kinds<'_> {
         let preconditions = Preconditions { uid: text("uid"), resource_version: text("resourceVersion") };
         let how = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         let name = text("name").unwrap_or_default();
-        write_at(&self.shared.runtime, Step::O4, self.api().delete(&name, &how)).await.map(drop)
+        let api = self.api();
+        write_at(&self.shared.runtime, Step::O4, &self.at.namespace, api.delete(&name, &how)).await.map(drop)
     }
 
     /// What the condition says of it, if it is to say anything, and when to look again.
@@ -418,7 +412,7 @@ impl Kinds<'_> {
         match undone {
             Undone::Write(kind, error) => {
                 let retry = error.retry();
-                if retry == Retry::Failed {
+                if retry >= Retry::Failed {
                     tracing::warn!(cluster = %self.at, kind, %error, "the DataStore of Kamaji is not kept");
                 }
                 let is_refused = matches!(error, WriteError::Invalid(_) | WriteError::Forbidden(_));
@@ -434,9 +428,7 @@ impl Kinds<'_> {
     }
 
     fn api(&self) -> Api<DynamicObject> {
-        let kind = GroupVersionKind::gvk(objects::GROUP, objects::VERSION, objects::KIND);
-        let resource = ApiResource::from_gvk_with_plural(&kind, objects::PLURAL);
-        Api::all_with(self.shared.runtime.client.clone(), &resource)
+        stores::api(self.shared.runtime.client.clone())
     }
 
     fn secrets(&self) -> Writer<'_, Secret> {

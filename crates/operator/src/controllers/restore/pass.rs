@@ -50,8 +50,8 @@ impl Worker for RestoreWorker {
         let Some(cached) = cached else { return Pass::Gone };
         match &cached.0 {
             // The Jobs that it owns go with it.
-            Ok(restore) if restore.metadata.deletion_timestamp.is_some() => Pass::Ended(Outcome::Idle),
-            Ok(restore) => Pass::Ended(Box::pin(self.work(restore)).await),
+            Ok(restore) if restore.metadata.deletion_timestamp.is_some() => Pass::AtRest,
+            Ok(restore) => Box::pin(self.work(restore)).await,
             Err(error) => {
                 tracing::error!(error = %error.error, "the EtcdRestore does not parse, so nothing is reported");
                 Pass::Ended(Outcome::UserMustEdit)
@@ -66,7 +66,7 @@ impl RestoreWorker {
         Self { controller, root, reported, words, not_stored: None, known: [0; 3] }
     }
 
-    async fn work(&mut self, restore: &EtcdRestore) -> Outcome {
+    async fn work(&mut self, restore: &EtcdRestore) -> Pass {
         let now = self.controller.runtime.clock.now();
         let clock_differs = self.controller.runtime.api_clock.difference().is_some();
         let at = NamespacedName::new(&self.root.namespace, &restore.spec.cluster_name);
@@ -87,22 +87,23 @@ impl RestoreWorker {
             decide(Seen { restore, cluster, backup, backups: &backups, jobs: &jobs, now, clock_differs });
         match Box::pin(self.carry_out(restore, cluster, &decision, now)).await {
             // It is reported already.
-            Ok(Outcome::UserMustEdit) => Outcome::UserMustEdit,
-            Ok(outcome) => {
+            Ok(Pass::Ended(Outcome::UserMustEdit)) => Pass::Ended(Outcome::UserMustEdit),
+            Ok(pass) => {
                 if let Some((warning, what)) = decision.event {
                     self.tell(restore, warning, what);
                 }
-                outcome
+                pass
             }
-            Err(error) => match error.retry() {
-                Retry::Failed => {
+            Err(error) => Pass::Ended(match error.retry() {
+                retry @ (Retry::Failed | Retry::Unanswered) => {
                     let text = format!("a write for EtcdRestore {} failed: {error}", self.root.name);
                     tracing::warn!(text);
                     self.tell(restore, true, Explanation::new(Reason::WriteRefused, text));
-                    Outcome::Failed
+                    retry.into()
                 }
+                retry @ Retry::Throttled(_) => retry.into(),
                 Retry::Now | Retry::Soon | Retry::Refused | Retry::Degraded => Outcome::Waiting,
-            },
+            }),
         }
     }
 
@@ -112,7 +113,7 @@ impl RestoreWorker {
         cluster: Option<&EtcdCluster>,
         decision: &Decision,
         now: Instant,
-    ) -> Result<Outcome, WriteError> {
+    ) -> Result<Pass, WriteError> {
         let jobs = Writer::<Job>::new(&self.controller.runtime, &self.root.namespace);
         let status = &decision.status;
         let mut seen = restore.clone();
@@ -128,25 +129,29 @@ impl RestoreWorker {
             if !is_tried {
                 self.report_not_stored(&seen, now).await?;
             }
-            return Ok(Outcome::UserMustEdit);
+            return Ok(Pass::Ended(Outcome::UserMustEdit));
         }
-        match &decision.then {
-            NextAct::Wait if has_ended(status) => Ok(Outcome::Idle),
+        let outcome = match &decision.then {
+            NextAct::Wait if has_ended(status) && seen.status.as_ref() == Some(status) => {
+                return Ok(Pass::AtRest);
+            }
+            // It is written again after some time.
+            NextAct::Wait if has_ended(status) => Outcome::Idle,
             NextAct::Wait if status.latest_backup.as_ref().is_some_and(|look| look.failed.is_some()) => {
-                Ok(Outcome::Degraded)
+                Outcome::Degraded
             }
             NextAct::Wait if status.reading.as_ref().is_some_and(|reading| reading.failed.is_some()) => {
-                Ok(Outcome::Degraded)
+                Outcome::Degraded
             }
-            NextAct::Wait => Ok(Outcome::Waiting),
+            NextAct::Wait => Outcome::Waiting,
             NextAct::Read { attempt, order } => {
-                let Some(cluster) = cluster else { return Ok(Outcome::Waiting) };
+                let Some(cluster) = cluster else { return Ok(Pass::Ended(Outcome::Waiting)) };
                 let (attempt, order) = (*attempt, order.as_ref());
                 let job = job::read(&seen, cluster, order, attempt, READ_SECONDS, &self.controller.defaults);
-                self.create(&seen, &job).await
+                self.create(&seen, &job).await?
             }
             NextAct::Find { attempt, order } => {
-                let Some(cluster) = cluster else { return Ok(Outcome::Waiting) };
+                let Some(cluster) = cluster else { return Ok(Pass::Ended(Outcome::Waiting)) };
                 let (attempt, order) = (*attempt, order.as_ref());
                 let job = job::find_for_restore(
                     &seen,
@@ -156,18 +161,19 @@ impl RestoreWorker {
                     READ_SECONDS,
                     &self.controller.defaults,
                 );
-                self.create(&seen, &job).await
+                self.create(&seen, &job).await?
             }
-            NextAct::Backup(backup) => self.back_up(&seen, backup).await,
+            NextAct::Backup(backup) => self.back_up(&seen, backup).await?,
             NextAct::DeleteJob(name) => {
                 let left =
                     self.jobs(restore).into_iter().find(|job| job.metadata.name.as_ref() == Some(name));
                 if let Some(job) = left.filter(|job| job.metadata.deletion_timestamp.is_none()) {
                     jobs.delete(Step::X3, &job).await?;
                 }
-                Ok(Outcome::Waiting)
+                Outcome::Waiting
             }
-        }
+        };
+        Ok(Pass::Ended(outcome))
     }
 
     /// Writes this status; returns the order as it is stored.

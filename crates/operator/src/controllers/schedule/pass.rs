@@ -308,12 +308,13 @@ impl ScheduleWorker {
                 self.tell(schedule, true, why, now);
                 Outcome::Failed
             }
-            (_, Retry::Failed) => {
+            (_, retry @ (Retry::Failed | Retry::Unanswered)) => {
                 tracing::warn!(%error, "the pass ended before its act");
                 let what = Explanation::new(Reason::WriteRefused, format!("a write failed: {error}"));
                 self.tell(schedule, true, what, now);
-                Outcome::Failed
+                retry.into()
             }
+            (_, retry @ Retry::Throttled(_)) => retry.into(),
             (_, Retry::Now | Retry::Soon | Retry::Refused | Retry::Degraded) => Outcome::Waiting,
         }
     }

@@ -344,12 +344,13 @@ impl UserWorker {
     /// A write was not done.
     fn stopped(&mut self, user: &EtcdUser, error: &WriteError) -> Outcome {
         match error.retry() {
-            Retry::Failed => {
+            retry @ (Retry::Failed | Retry::Unanswered) => {
                 let text = format!("a write for EtcdUser {} failed: {error}", self.root.name);
                 tracing::warn!(text);
                 self.tell(user, true, Explanation::new(Reason::WriteRefused, text));
-                Outcome::Failed
+                retry.into()
             }
+            retry @ Retry::Throttled(_) => retry.into(),
             Retry::Now | Retry::Soon | Retry::Refused | Retry::Degraded => Outcome::Waiting,
         }
     }

@@ -31,6 +31,11 @@ impl ObservedLease {
         }
     }
 
+    /// Whether it was ever read.
+    pub(super) fn is_known(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Who holds it.
     pub(super) fn holder(&self, us: &str, now: Instant) -> Holder {
         let Some((spec, changed)) = &self.0 else { return Holder::Nobody };
