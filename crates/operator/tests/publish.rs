@@ -13,6 +13,7 @@ use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use quorate_api::{EtcdCluster, keys};
+use quorate_manifests::record::witness;
 use quorate_model::{CrashPoint, Step};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -117,9 +118,19 @@ async fn create(world: &World, cluster: Value) -> Result<()> {
 
 /// Members have no TLS here, so what they would have come to is written into status.
 async fn serves(world: &World) -> Result<()> {
-    until_pods(world, &["demo-0"]).await?;
+    // An edit before that begins the bootstrap anew, with another name.
+    until("a Pod exists", async || {
+        let pods = world.api::<Pod>().list(&ListParams::default()).await?;
+        Ok(if pods.items.len() == 1 { Ok(()) } else { Err(format!("{} Pods", pods.items.len())) })
+    })
+    .await?;
     let served = json!({ "status": { "clusterID": "8e9e05c52164694d", "auth": { "stage": "On" } } });
-    world.api::<EtcdCluster>().patch_status("demo", &PatchParams::default(), &Patch::Merge(served)).await?;
+    let clusters = world.api::<EtcdCluster>();
+    let served = clusters.patch_status("demo", &PatchParams::default(), &Patch::Merge(served)).await?;
+    // As the operator would have written it.
+    let hash = witness::hash(&served.status.unwrap_or_default());
+    let witnessed = Patch::Merge(json!({ "status": { "recordHash": hash } }));
+    clusters.patch_status("demo", &PatchParams::default(), &witnessed).await?;
     Ok(())
 }
 

@@ -450,7 +450,10 @@ fn m01_no_pod_is_ended_while_its_claim_cannot_be_read_from_the_api_server() {
     assert!(ends_pod(Ok(None)));
     assert!(!ends_pod(Err(lost())), "and the rest of the plan is carried out");
     // The watch still has a claim that the API server does not have: one of them is late.
-    driver.caches.volumes.objects.insert("demo-0".to_owned(), parsed_volume(OWN_UID));
+    let mut served = parsed_volume(OWN_UID);
+    let annotations = std::sync::Arc::make_mut(&mut served).metadata.annotations.get_or_insert_default();
+    annotations.insert(quorate_api::keys::MEMBER_ID.to_owned(), "1".to_owned());
+    driver.caches.volumes.objects.insert("demo-0".to_owned(), served);
     let claim = driver.first_read_while_the_cluster_is_deleted("demo-0");
     driver.reads(&claim, Ok(None));
     assert!(

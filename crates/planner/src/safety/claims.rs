@@ -57,10 +57,11 @@ pub fn would_keep_data(seen: &Snapshot, record: &Record, now: Instant, member: &
     }
 }
 
-/// Whether the claim says that its data are those of a member that served, and nothing says that it votes no more: status was lost.
+/// Whether the claim says that its data are those of a member that served, and nothing says that it votes no more: status was lost. A claim that
+/// is not known yet may say so.
 fn has_data_without_record(seen: &Snapshot, record: &Record, now: Instant, member: &MemberName) -> bool {
     let volume = seen.volumes.get(member);
-    let served = volume.is_some_and(|volume| volume.member_id.is_some() && volume.quarantine.is_none());
+    let served = volume.is_none_or(|volume| volume.member_id.is_some() && volume.quarantine.is_none());
     let is_removed = seen.list_just_read(now).is_some()
         && seen.listed(record, member, now).is_none_or(|listed| listed.is_learner)
         && !volume.and_then(|volume| volume.member_id).is_some_and(|id| seen.is_listed(id, now));

@@ -10,6 +10,7 @@ use quorate_model::quorum::has_quorum;
 use quorate_model::{Effect, EtcdCall, KubeEffect, Plan, Snapshot, Span};
 
 use super::{Property, Truth};
+use crate::etcd::Conf;
 use crate::world::World;
 
 /// How long an endpoint may fail while a quorum serves. The operator gives a member half a minute, and looks every ten seconds at what is
@@ -101,7 +102,7 @@ impl World {
     /// Whether the operator may restart the only member that serves nothing: all others serve, nobody joins, and no data would go with the Pod.
     fn may_restart_who_misleads(&self) -> bool {
         let (record, truth) = (self.record(), Truth::of(self));
-        let sick = truth.conf.iter().flat_map(|conf| conf.voters()).filter(|voter| !truth.is_healthy(*voter));
+        let sick = truth.conf.iter().flat_map(Conf::voters).filter(|voter| !truth.is_healthy(*voter));
         let any_claim_goes = self.objects(Kind::Volume).iter().any(|claim| deleting(claim));
         sick.count() == 1 && record.joining().is_none() && !record.is_in_memory() && !any_claim_goes
     }
