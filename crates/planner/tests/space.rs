@@ -77,7 +77,15 @@ fn n5_corrupt_is_disarmed_only_when_all_voters_are_seen_to_agree_whomever_it_nam
     world.silence("demo-2");
     world.now = world.now + Span::seconds(30);
     assert_eq!(judge(&mut world, &disarm(gone)), Err(Unsafe::AlarmHolds(gone)), "of one it is not known");
-    // L13: its node is down, and Kubernetes has taken its Pod away. A majority of all voters agrees.
+}
+
+#[test]
+fn l13_corrupt_does_not_wait_for_a_voter_whose_pod_a_dead_node_keeps() {
+    let mut world = World::running(3);
+    let gone = Alarm { member: MemberId(0xdead), kind: AlarmKind::Corrupt };
+    world.alarms.insert(gone);
+    world.silence("demo-2");
+    // Its node is down, and Kubernetes has taken its Pod away. A majority of all voters agrees.
     let is_kept_by_its_node = |world: &mut World, member: &str| {
         let now = world.now;
         let pod = world.seen.pods.get_mut(&name(member)).expect("a Pod");
