@@ -64,6 +64,7 @@ async fn o10_where_every_pod_is_bounded_a_cluster_is_backed_up_over_tls_and_rest
     ensure!(init_containers(&delivered).is_empty(), "{:?}", init_containers(&delivered));
     let other_way = json!({"status": {"agentDelivery": {"method": "InitContainer", "reason": "a test"}}});
     world.clusters().patch_status("demo", &PatchParams::default(), &Patch::Merge(other_way)).await?;
+    confirm_record(&world, "demo").await?;
     let snapshot = json!({"backupRef": {"name": "good"}});
     let order =
         json!({"clusterName": "demo", "clusterID": id, "snapshot": snapshot, "backupBefore": "Never"});
@@ -83,6 +84,23 @@ async fn o10_where_every_pod_is_bounded_a_cluster_is_backed_up_over_tls_and_rest
     })
     .await?;
     policy.end().await
+}
+
+/// Somebody edited the record. A person confirms it, as the message of the condition says.
+async fn confirm_record(world: &Kubernetes, name: &str) -> Result<()> {
+    let mut hash = String::new();
+    until("the record is reported", async || {
+        let conditions = world.clusters().get(name).await?.status.map(|status| status.conditions);
+        let told = conditions.iter().flatten().find(|one| one.reason == "RecordIncomplete");
+        let told = told.and_then(|one| one.message.split_once("confirm-record="));
+        let Some((_, named)) = told else { return Ok(Err(format!("{conditions:?}"))) };
+        hash.replace_range(.., named);
+        Ok(Ok(()))
+    })
+    .await?;
+    let confirm = json!({"metadata": {"annotations": {"operator.etcd.io/confirm-record": hash}}});
+    world.clusters().patch(name, &PatchParams::default(), &Patch::Merge(confirm)).await?;
+    world.settled(name, 1).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
