@@ -1,7 +1,6 @@
 //! EtcdBackups for what a store has already, made again after those that had written it were lost.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use quorate_api::backup::{BackupSource, DeletionPolicy, EtcdBackupSpec, ExistingObject};
@@ -9,6 +8,8 @@ use quorate_api::job::{ClusterName, ListOrder};
 use quorate_api::schedule::ListedUpTo;
 use quorate_api::{Destination, EtcdBackup, EtcdBackupSchedule, keys};
 use sha2::{Digest as _, Sha256};
+
+use crate::certificate::read::hex;
 
 /// How many backups a page has: with the longest keys they fit into a termination message.
 pub const PAGE: usize = 10;
@@ -80,9 +81,7 @@ pub fn name(destination: &Destination, key: &str) -> String {
     let mut name = format!("existing-{}", plain.trim_matches('-'));
     name.truncate(name.trim_end_matches('-').len());
     name.push('-');
-    for byte in &hash[..6] {
-        let _ = write!(name, "{byte:02x}");
-    }
+    name.push_str(&hex(&hash[..6]));
     name
 }
 

@@ -96,7 +96,7 @@ pub fn secret_name(user: &str) -> String {
 
 /// A short hash of a text.
 pub fn hash(text: &str) -> String {
-    Sha256::digest(text).iter().take(8).fold(String::new(), |hash, byte| format!("{hash}{byte:02x}"))
+    read::hex(&Sha256::digest(text)[..8])
 }
 
 /// What signs for clients of a cluster: the recorded authority, once the cluster's own client certificate is of it. During a rotation that

@@ -2,8 +2,6 @@
 //! field from every object that it stores or returns, and reports no error. A person may edit status, and a backup tool may restore a part of
 //! it. The hash shows all of these.
 
-use std::fmt::Write;
-
 use quorate_api::keys;
 use quorate_api::status::EtcdClusterStatus;
 use quorate_model::Record;
@@ -12,6 +10,7 @@ use quorate_model::record::RecordDoubt;
 use sha2::{Digest, Sha256};
 
 use super::{from_status, into_status};
+use crate::certificate::read::hex;
 
 /// The SHA-256 of the record in a status, in hexadecimal. The record is written to an empty status first, so that nothing that status only
 /// reports changes the hash.
@@ -21,16 +20,17 @@ pub fn hash(status: &EtcdClusterStatus) -> String {
     into_status(&from_status(status), &mut canonical);
     // A `Value` has its keys in order.
     let text = serde_json::to_value(&canonical).map(|json| json.to_string()).unwrap_or_default();
-    Sha256::digest(text).iter().fold(String::new(), |mut hash, byte| {
-        let _ = write!(hash, "{byte:02x}");
-        hash
-    })
+    hex(&Sha256::digest(text))
 }
 
 /// Whether the record in a status is whole: it has its hash, or nothing was ever recorded.
 pub fn is_whole(status: &EtcdClusterStatus) -> bool {
+    is_witnessed(status, &hash(status))
+}
+
+fn is_witnessed(status: &EtcdClusterStatus, hash: &str) -> bool {
     match &status.record_hash {
-        Some(recorded) => *recorded == hash(status),
+        Some(recorded) => recorded == hash,
         None => status.accepted_spec.is_none() && from_status(status) == Record::default(),
     }
 }
@@ -40,11 +40,9 @@ pub(crate) fn doubt(status: &EtcdClusterStatus, confirmed: Option<&String>) -> O
     if let Some(why) = status.from_newer_version() {
         return Some(RecordDoubt::Newer(why));
     }
-    if is_whole(status) || is_broken(Rule::R22) {
-        return None;
-    }
     let hash = hash(status);
-    (confirmed != Some(&hash)).then_some(RecordDoubt::Incomplete { hash })
+    let is_known = is_witnessed(status, &hash) || confirmed == Some(&hash) || is_broken(Rule::R22);
+    (!is_known).then_some(RecordDoubt::Incomplete { hash })
 }
 
 /// What a person writes to confirm the record with this hash.
