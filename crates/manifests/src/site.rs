@@ -82,7 +82,7 @@ pub fn waits_for_consumer(class: &StorageClass) -> bool {
 
 /// What follows for the volume from the nodes that its pins select: each pin with the nodes that match it.
 pub fn judge(pins: &[(Pin, Vec<Arc<Node>>)], waits_for_consumer: bool) -> Site {
-    let is_gone = |(_, nodes): &(Pin, Vec<Arc<Node>>)| !nodes.iter().any(|node| is_in_use(node));
+    let is_gone = |(_, nodes): &(Pin, Vec<Arc<Node>>)| nodes.iter().all(|node| is_out_of_service(node));
     let gone = !pins.is_empty() && pins.iter().all(is_gone);
     let names: Vec<&str> = pins.iter().map(|(pin, _)| pin.value.as_str()).collect();
     let why = if pins.iter().any(|(_, nodes)| !nodes.is_empty()) {
@@ -150,13 +150,8 @@ pub fn state_of(node: Option<&Node>) -> NodeState {
     since.map_or(NodeState::NotReady, |since| NodeState::Ready { since: Instant(since.0.as_millisecond()) })
 }
 
-/// Whether the node exists for its volumes: its data may be used there, now or later.
-pub fn is_in_use(node: &Node) -> bool {
-    !is_out_of_service(node)
-}
-
-/// A taint that was left on a node whose kubelet reports says nothing.
-fn is_out_of_service(node: &Node) -> bool {
+/// Whether nothing uses the data on the node any more. A taint that was left on a node whose kubelet reports says nothing.
+pub fn is_out_of_service(node: &Node) -> bool {
     let mut taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
     taints.any(|taint| taint.key == OUT_OF_SERVICE) && ready(node).is_none()
 }

@@ -12,7 +12,9 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Api;
 use kube::api::ListParams;
 use quorate_manifests::SiteQuestion;
-use quorate_manifests::site::{Pin, created_again, is_in_use, judge, pins, state_of, waits_for_consumer};
+use quorate_manifests::site::{
+    Pin, created_again, is_out_of_service, judge, pins, state_of, waits_for_consumer,
+};
 use quorate_model::snapshot::Site;
 use tokio::time::{Instant, timeout};
 
@@ -76,7 +78,7 @@ async fn ask(shared: &Shared, question: &SiteQuestion) -> Result<Site, kube::Err
 async fn nodes(shared: &Shared, pin: &Pin) -> Result<Vec<Arc<Node>>, kube::Error> {
     let named = shared.sites.nodes.get(&pin.value, async || node(shared, &pin.value).await).await?;
     let labelled = match pin.label_selector() {
-        Some(selector) if !named.as_deref().is_some_and(is_in_use) => {
+        Some(selector) if named.as_deref().is_none_or(is_out_of_service) => {
             shared.sites.labelled.get(&selector, async || labelled(shared, &selector).await).await?
         }
         Some(_) | None => Vec::new(),
