@@ -22,20 +22,8 @@ mod quorum_recovery;
 mod replacement;
 mod target;
 
-/// The newest format that this operator knows. Of a newer format it writes conditions and figures only.
-pub const FORMAT_VERSION: u32 = 6;
-
-/// The format of what has no restore: an operator that knows none follows it.
-const WITHOUT_RESTORE: u32 = 2;
-
-/// The format of the first incarnation of a cluster, where it begins with a restore.
-const FIRST_INCARNATION: u32 = 3;
-
-/// The format of two authorities, without etcd's auth.
-const WITHOUT_AUTH: u32 = 5;
-
-/// The format of what takes the place of members, where one authority signs for all.
-const ONE_AUTHORITY: u32 = 4;
+/// The format that this operator writes, and the newest that it knows. Of a newer one it writes conditions and figures only.
+pub const FORMAT_VERSION: u32 = 1;
 
 pub use incarnation::{IncarnationStatus, OrderedBy, ReplacingStatus, RestoreOrderRef, WaitingOrder};
 pub use member::{LeavingReason, MemberPhase, MemberStatus, Role};
@@ -525,29 +513,6 @@ pub enum AbandonedReason {
 }
 
 impl EtcdClusterStatus {
-    /// The format that this operator writes with these facts: no newer one than they need, so that an older operator follows them after
-    /// a rollback, and never one below what was written before.
-    pub fn format_to_write(&self) -> u32 {
-        let restores = self.bootstrap.as_ref().is_some_and(|own| own.restore.is_some());
-        let is_replaced =
-            self.replacing.is_some() || self.incarnation.is_some() || self.quorum_recovery.is_some();
-        // An older operator would sign the certificate of peers by the authority of clients, which no peer trusts.
-        let has_two = self
-            .certificates
-            .as_ref()
-            .is_some_and(|own| own.peer_authority.is_some() || own.rotation.is_some() || own.trust > 0);
-        // An older operator would take the credential from the members.
-        let has_auth = self.auth.is_some() || self.target.as_ref().is_some_and(|target| target.auth);
-        let needed = match (has_auth, has_two, is_replaced, restores) {
-            (true, _, _, _) => FORMAT_VERSION,
-            (false, true, _, _) => WITHOUT_AUTH,
-            (false, false, true, _) => ONE_AUTHORITY,
-            (false, false, false, true) => FIRST_INCARNATION,
-            (false, false, false, false) => WITHOUT_RESTORE,
-        };
-        self.format_version.map_or(needed, |before| before.max(needed))
-    }
-
     /// Why the status was written by a newer operator, if it was.
     pub fn from_newer_version(&self) -> Option<String> {
         let format = self.format_version.filter(|format| *format > FORMAT_VERSION);

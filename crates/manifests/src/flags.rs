@@ -114,7 +114,7 @@ pub(crate) fn snapshot_count(target: &Target, given: &[String]) -> Option<String
     let by_volume = (volume / VOLUME_PER_ENTRY).clamp(FEWEST_ENTRIES, MOST_ENTRIES);
     // The entries since the last snapshot are also what a follower catches up with: always in 3.5, and from 3.6 on after every start of its
     // leader, which has no others in memory (`bootstrap.go`). A follower that is further behind needs room for a second copy of the database.
-    // Quotas of earlier releases do not leave it, so etcd keeps its own default there.
+    // A larger quota does not leave it, so etcd keeps its own default there.
     let fits = default_quota(Room { medium: target.storage.medium, bytes: volume, quota_before: 0 });
     let lacks_room = target.pod.quota.is_none_or(|quota| quota > fits);
     (!lacks_room).then(|| format!("--{SNAPSHOT_COUNT}={by_volume}"))
@@ -250,9 +250,9 @@ fn default_quota(Room { medium, bytes, quota_before }: Room) -> u64 {
     share.clamp(SMALLEST_QUOTA.min(bytes), LARGEST_QUOTA).max(quota_before.min(bytes))
 }
 
-/// The default of releases that left no room for a second copy: three fifths of the volume. Where status does not have the quota of a
-/// cluster that has data, or the data are those of a snapshot, databases may be as large.
-pub(crate) fn earlier_default_quota(bytes: u64) -> u64 {
+/// Three fifths of the volume, without room for a second copy. Where status does not have the quota of a cluster that has data, or the data
+/// are those of a snapshot, the database may be larger than the default.
+pub(crate) fn quota_of_unknown_data(bytes: u64) -> u64 {
     (bytes / 5 * 3).clamp(SMALLEST_QUOTA.min(bytes), LARGEST_QUOTA)
 }
 

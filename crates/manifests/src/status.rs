@@ -17,7 +17,7 @@ mod waiting;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use quorate_api::status::{BindingStatus, EtcdClusterStatus, Phase, WaitingOrder};
+use quorate_api::status::{BindingStatus, EtcdClusterStatus, FORMAT_VERSION, Phase, WaitingOrder};
 use quorate_api::{ConditionType, EtcdCluster, Explanation, Reason};
 use quorate_model::snapshot::Presence;
 use quorate_model::{Instant, Plan, Record, Snapshot, Version, Waiting};
@@ -63,7 +63,7 @@ pub fn status(situation: &Situation<'_>) -> EtcdClusterStatus {
         record::into_status(&plan.record, &mut status);
         // Without a target none was ever accepted.
         status.accepted_spec = plan.record.target.as_ref().map(|_| target::to_accept(cluster));
-        status.format_version = Some(status.format_to_write());
+        status.format_version = Some(FORMAT_VERSION);
         status.members.iter_mut().for_each(|member| members::fill(member, &picture));
     }
     status.quarantined_volumes = quarantined::list(snapshot);

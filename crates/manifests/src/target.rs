@@ -261,22 +261,22 @@ fn admitted(
 }
 
 /// The quota that the default must not be below. A quota below the file of the database refuses every write at once, and files do not
-/// shrink, so neither another release of the operator nor an edit that leaves the quota out lowers the one that is committed. A number in the
+/// shrink, so neither another default of the operator nor an edit that leaves the quota out lowers the one that is committed. A number in the
 /// spec does.
 fn quota_before(cluster: &EtcdCluster, medium: Medium, bytes: u64, existing: ExistingData) -> u64 {
-    let earlier_default = match medium {
-        Medium::Disk => flags::earlier_default_quota(bytes),
+    let of_unknown_data = match medium {
+        Medium::Disk => flags::quota_of_unknown_data(bytes),
         Medium::Memory => 0,
     };
     let committed = cluster.status.as_ref().and_then(|status| status.target.as_ref());
     let committed = committed.map(|target| flags::quota(Template::read(&target.pod.template).flags.iter()));
     let is_restored = cluster.spec.bootstrap.as_ref().is_some_and(|bootstrap| bootstrap.restore.is_some());
     match (committed, existing) {
-        // A status of an earlier release has no template, and a flag may set no limit.
-        (Some(committed), _) => committed.unwrap_or(earlier_default),
+        // A flag may set no limit.
+        (Some(committed), _) => committed.unwrap_or(of_unknown_data),
         (None, ExistingData::Quota(quota)) => quota,
-        (None, ExistingData::Data) => earlier_default,
-        (None, ExistingData::Nothing) if is_restored => earlier_default,
+        (None, ExistingData::Data) => of_unknown_data,
+        (None, ExistingData::Nothing) if is_restored => of_unknown_data,
         (None, ExistingData::Nothing) => 0,
     }
 }

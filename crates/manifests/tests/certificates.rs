@@ -69,11 +69,6 @@ fn s03_the_authority_has_no_owner_and_status_records_its_fingerprint() {
     let recorded = world.status().certificates.unwrap();
     assert_eq!(recorded.authority.as_deref(), Some(clients.as_str()));
     assert_eq!(recorded.peer_authority.as_deref(), Some(peers.as_str()));
-    assert_eq!(
-        world.status().format_version,
-        Some(5),
-        "an older operator would sign for peers by the other one"
-    );
     assert_eq!(reason(&world), is("True", "CertificatesIssued"));
 }
 
@@ -92,7 +87,7 @@ fn s14_peers_have_an_authority_of_their_own_which_clients_never_see() {
 }
 
 #[test]
-fn s03_the_secret_of_an_earlier_release_loses_its_owner() {
+fn s03_an_authority_to_which_somebody_gave_an_owner_loses_it() {
     let mut world = with_tls();
     let owners = world.get::<Value>(Kind::Secret, "demo-peer-tls")["metadata"]["ownerReferences"].clone();
     world.edit(Kind::Secret, "demo-ca", |secret| {

@@ -286,7 +286,7 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             Waiting::SafePoint("the edit is committed once learner demo-3 is a voter".to_owned())
         }
         Waiting::SafePoint(_) => {
-            let why = "status.formatVersion is 6, and this operator knows 5";
+            let why = "status.formatVersion is 2, and this operator knows 1";
             Waiting::RecordDoubt(RecordDoubt::Newer(why.to_owned()))
         }
         Waiting::RecordDoubt(RecordDoubt::Newer(_)) => {
@@ -682,7 +682,7 @@ fn situations() -> Vec<World> {
                 .edit(Kind::Cluster, "demo", |cluster| cluster["status"]["members"][0]["id"] = json!("dead"));
         }),
         running(&|world| {
-            world.edit(Kind::Cluster, "demo", |cluster| cluster["status"]["formatVersion"] = json!(6));
+            world.edit(Kind::Cluster, "demo", |cluster| cluster["status"]["formatVersion"] = json!(2));
         }),
         running(&|world| {
             world.edit(Kind::Cluster, "demo", |cluster| {

@@ -147,7 +147,7 @@ fn s13_what_has_no_owner_is_no_part_of_an_application_of_that_name_and_no_tool_p
 }
 
 #[test]
-fn s13_claims_and_the_authority_of_an_earlier_release_get_the_marks_by_a_patch_also_at_size_zero() {
+fn s13_claims_and_an_authority_that_lack_the_marks_get_them_by_a_patch_also_at_size_zero() {
     for size in [3, 0] {
         let mut world = running(&json!({}), &json!({}));
         let done = objects(&world);

@@ -223,16 +223,6 @@ fn the_verdict_of_the_guard_is_read_until_a_later_start_is_ready() {
 }
 
 #[test]
-fn in_pods_of_earlier_releases_the_guard_is_an_init_container() {
-    let report = r#"{"verdict":"DataMissing","message":"no etcd data on the volume"}"#;
-    let guard = container("guard", &waits("CrashLoopBackOff", ""), &ended(1, "Error", report), 1);
-    let waiting = container("etcd", &waits("PodInitializing", ""), &json!({}), 0);
-    let status =
-        json!({ "phase": "Pending", "initContainerStatuses": [guard], "containerStatuses": [waiting] });
-    assert_eq!(seen(&status).guard.map(|(verdict, _)| verdict), Some(GuardVerdict::DataMissing));
-}
-
-#[test]
 fn objects_that_this_cluster_does_not_control_are_foreign_and_named() {
     let mut world = World::running(1);
     world.edit(Kind::Pod, "demo-0", |pod| pod["metadata"]["ownerReferences"][0]["uid"] = json!("u-0"));

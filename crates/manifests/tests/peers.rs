@@ -1,6 +1,5 @@
 //! Who is let in at the port of peers: members, by the common name of their leaf, and nobody else whom their authority knows.
 
-use quorate_api::keys;
 use quorate_manifests::Kind;
 use quorate_manifests::certificate::{Generate, KeyPair, LeafContent, PEER_NAME, common_name, names};
 use quorate_model::certificate::Validity;
@@ -156,39 +155,4 @@ fn certificate(world: &World, leaf: Leaf, common_name: &str) -> String {
     };
     let authority = KeyPair { cert: text("tls.crt"), key: text("tls.key") };
     generate(&Generate::Leaf { authority, content }, 903).cert
-}
-
-#[test]
-fn s14_the_members_of_a_cluster_of_an_earlier_release_get_the_flag_one_after_the_other() {
-    let mut world = World::new(&spec(3));
-    world.settle();
-    let before = world.status().target.unwrap().pod.revision;
-    let members = ["demo-0", "demo-1", "demo-2"];
-    // The revision of an earlier release, and its Pods.
-    let earlier = "0123456789ab";
-    world.edit(Kind::Cluster, "demo", |cluster| {
-        cluster["status"]["target"]["pod"]["revision"] = json!(earlier);
-    });
-    for member in members {
-        world.edit(Kind::Pod, member, |pod| {
-            pod["metadata"]["annotations"][keys::REVISION] = json!(earlier);
-            let mut flags = args(pod);
-            flags.retain(|flag| flag != FLAG);
-            pod["spec"]["containers"][0]["args"] = json!(flags);
-        });
-    }
-    let mut with_flag = Vec::new();
-    while world.pass() {
-        let pods =
-            members.iter().filter(|member| world.objects.contains_key(&(Kind::Pod, (**member).to_owned())));
-        let present: Vec<&&str> = pods.collect();
-        assert!(present.len() >= 2, "one at a time: {present:?}");
-        let now = present.into_iter().filter(|member| !peer_flags(&world, member).is_empty()).count();
-        if with_flag.last() != Some(&now) {
-            with_flag.push(now);
-        }
-    }
-    assert_eq!(with_flag, [0, 1, 2, 3]);
-    assert_eq!(world.status().target.unwrap().pod.revision, before);
-    assert_eq!(world.condition("Available").0, "True");
 }

@@ -246,16 +246,6 @@ fn a_backup_means_its_object_with_its_hash_once_it_is_complete() {
     }
 }
 
-#[test]
-fn the_status_of_a_cluster_without_a_restore_is_one_that_an_older_operator_follows() {
-    let mut world = World::running(1);
-    assert_eq!(world.status().format_version, Some(2));
-    assert_eq!(restoring(&source()).status().format_version, Some(3));
-    world.edit(Kind::Cluster, "demo", |cluster| cluster["status"]["formatVersion"] = json!(3));
-    world.pass();
-    assert_eq!(world.status().format_version, Some(3), "it is never lowered");
-}
-
 fn latest() -> Value {
     json!({ "latest": { "destination": { "s3": { "bucket": "b", "prefix": "etcd" } }, "cluster": "lost" } })
 }

@@ -137,7 +137,7 @@ fn edited(mut cluster: EtcdCluster, spec: &Value) -> EtcdCluster {
 }
 
 #[test]
-fn m02_a_running_cluster_keeps_the_quota_that_an_earlier_release_gave_it() {
+fn m02_a_running_cluster_keeps_a_quota_that_is_above_the_default() {
     let earlier = (10_u64 << 30) / 5 * 3;
     let size = |size: &str| json!({ "storageSpec": { "volumeSizeRequest": size } });
     let mut world = crate::world::World::new(&with(
@@ -159,7 +159,7 @@ fn m02_a_running_cluster_keeps_the_quota_that_an_earlier_release_gave_it() {
 }
 
 #[test]
-fn m02_a_cluster_whose_status_was_lost_keeps_the_quota_of_its_pods_or_what_an_earlier_release_gave() {
+fn m02_a_cluster_whose_status_was_lost_keeps_the_quota_of_its_pods_or_one_that_its_data_may_need() {
     let mut world = crate::world::World::new(&with(&json!({ "etcd": { "quotaBackendBytes": "900Mi" } })));
     world.settle();
     let spec = with(&json!({}));

@@ -337,9 +337,9 @@ pub struct Volume {
     pub labelled: bool,
     /// What created its claim with data that may be a copy, for messages: `VolumeSnapshot demo-0`. `None` for a claim of the operator.
     pub copied_by: Option<String>,
-    /// Whether the members of its data use TLS; `None` where an earlier release did not annotate it.
+    /// Whether the members of its data use TLS; `None` as long as it is not annotated.
     pub tls: Option<bool>,
-    /// The version of etcd that has run on its data, or was about to; `None` where an earlier release did not annotate it.
+    /// The version of etcd that has run on its data, or was about to; `None` as long as it is not annotated.
     pub version: Option<Version>,
     /// Its quarantine, if it is quarantined.
     pub quarantine: Option<Quarantine>,

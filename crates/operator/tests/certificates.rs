@@ -68,7 +68,7 @@ async fn s03_s04_a_crash_while_certificates_are_kept_or_renewed_changes_nothing_
     Ok(())
 }
 
-/// An operator takes over the authority of an earlier release and renews the leaves, dies at this point, and is started
+/// An operator keeps an authority to which somebody gave an owner, and renews the leaves, dies at this point, and is started
 /// again.
 async fn keeps_and_renews(point: CrashPoint) -> Result<()> {
     let world = World::new().await?;
@@ -100,7 +100,7 @@ async fn keeps_and_renews(point: CrashPoint) -> Result<()> {
     until("status is calm", async || reports(&world, "True", "CertificatesIssued").await).await
 }
 
-/// Makes the EtcdCluster the owner of the authority, as earlier releases did.
+/// Makes the EtcdCluster the owner of the authority.
 async fn own_authority(world: &World, cluster: &EtcdCluster) -> Result<()> {
     let owner = json!([{
         "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster", "name": "demo",

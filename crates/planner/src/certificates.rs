@@ -162,7 +162,7 @@ fn why_not_given(draft: &Draft<'_>, seen: &Certificates, leaf: Leaf) -> String {
     }
 }
 
-/// I4, for the Secret of an earlier release or of an adopted cluster.
+/// I4, for the Secret of an adopted cluster, and one to which somebody gave an owner.
 pub(crate) fn keep(draft: &mut Draft<'_>, ca: Ca, seen: &AuthoritySecret) {
     if seen.owned || seen.incarnation.as_ref() != Some(&draft.seen.uid) {
         let keep = KubeEffect::KeepAuthority {

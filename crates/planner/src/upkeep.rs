@@ -62,18 +62,15 @@ pub(crate) fn services_and_volumes(draft: &mut Draft<'_>) {
         pod.is_some_and(facts::lacks_joined_label)
     };
     let any_may_start_empty = draft.record.voters().any(may_start_empty);
-    // It selects Pods that are labelled joined and serving. An older Service without this selector stays until there is such a Pod,
-    // and as long as it sends clients to a member that serves and whose Pod is not labelled yet.
+    // It selects Pods that are labelled joined and serving.
     let is_selected = |pod: &Pod| pod.labelled && pod.serves;
     let any_labelled = draft.record.voters().any(|voter| draft.pod(voter).is_some_and(is_selected));
-    let leaves_one_out = draft.record.voters().any(|voter| is_served_without_label(draft, voter));
     // If status is lost later, only the identity annotations prove that the volumes have data.
     let any_without_identity = draft.record.voters().any(|voter| lacks_identity(draft, voter).is_some());
     if draft.seen.client_service != Presence::Matches
         && !service_is_foreign
         && !any_may_start_empty
         && any_labelled
-        && !leaves_one_out
         && !any_without_identity
     {
         draft.propose(Effect::kube(Step::B7, KubeEffect::ApplyClientService));
@@ -156,16 +153,6 @@ fn end_connections(draft: &mut Draft<'_>) {
     if let Some(voter) = held {
         let _ = draft.restart_pod(Step::K4, &voter);
     }
-}
-
-/// Whether the client Service, as it is, sends clients to a voter that would be left out for want of the label, and should not be.
-fn is_served_without_label(draft: &Draft<'_>, voter: &MemberName) -> bool {
-    let lacks_label = draft.pod(voter).is_some_and(|pod| !pod.serves);
-    let may_be_left_out = || {
-        draft.seen.misleads_clients(voter, draft.now)
-            && safety::may_leave_out(draft.seen, &draft.record, draft.now, voter).is_ok()
-    };
-    lacks_label && draft.seen.endpoints.contains(voter) && !may_be_left_out()
 }
 
 /// Needs no quorum: where every disk is full, there is none until the volumes are larger.

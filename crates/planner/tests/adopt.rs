@@ -234,7 +234,7 @@ fn l06_adopted_data_go_back_by_etcds_downgrade_where_it_is_ordered() {
 }
 
 #[test]
-fn l06_adopted_volumes_of_an_earlier_release_start_with_the_version_of_the_spec() {
+fn l06_adopted_volumes_that_do_not_say_their_version_start_with_that_of_the_spec() {
     let newer = Version::new(3, 7, 3);
     let mut world = adopting_newer_data(3, newer);
     world.seen.volumes.values_mut().for_each(|volume| volume.version = None);

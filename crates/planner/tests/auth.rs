@@ -240,7 +240,7 @@ fn auth_that_a_person_enabled_is_told_and_left_alone_until_the_spec_asks_for_it(
     let plan = world.plan();
     assert_eq!(plan.waiting, [Waiting::AuthNotOurs]);
     assert_eq!((plan.effects.len(), plan.record.auth), (0, None));
-    // People of earlier releases made the operator's user root, which keeps nothing from it.
+    // A person made the operator's user root, which keeps nothing from it.
     world.clients = Clients::Root;
     assert_eq!(world.plan().waiting, []);
     world.clients = Clients::NoUser;

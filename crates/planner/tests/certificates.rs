@@ -147,7 +147,7 @@ fn s03_the_authority_stays_with_retained_volumes_and_goes_with_deleted_ones() {
     for (policy, stays) in [(Retention::Retain, true), (Retention::Delete, false)] {
         let mut world = World::running(1);
         world.seen.desired.storage.when_deleted = policy;
-        // As an earlier release created it.
+        // Somebody gave it an owner.
         certificates(&mut world.seen).authorities.get_mut(&Ca::Clients).unwrap().owned = true;
         world.seen.deleting = true;
         let story = world.settle();
@@ -312,7 +312,7 @@ fn m08_nothing_is_signed_while_the_clock_differs_and_what_is_due_is_signed_when_
 #[test]
 fn m21_leaves_are_renewed_and_the_budget_is_kept_up_after_the_operator_was_rolled_back() {
     let mut world = World::running(3);
-    world.seen.record_doubt = Some(RecordDoubt::Newer("status.formatVersion is 6".to_owned()));
+    world.seen.record_doubt = Some(RecordDoubt::Newer("status.formatVersion is 2".to_owned()));
     age(&mut world, Leaf::Peer, 300);
     let lacking =
         certificates(&mut world.seen).leaves.get_mut(&Leaf::Client).unwrap().content.as_mut().unwrap();

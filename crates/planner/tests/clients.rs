@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 
 use quorate_model::effect::Unsafe;
 use quorate_model::record::Stage;
-use quorate_model::snapshot::{
-    Alarm, AlarmKind, BudgetPolicy, CLIENTS_LEAVE_WITHIN, LED_AWAY_AFTER, Presence,
-};
+use quorate_model::snapshot::{Alarm, AlarmKind, BudgetPolicy, CLIENTS_LEAVE_WITHIN, LED_AWAY_AFTER};
 use quorate_model::{ClockDifference, Effect, Instant, KubeEffect, Plan, Span, Step, Waiting};
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, permits};
@@ -28,10 +26,6 @@ fn led_away(plan: &Plan) -> Vec<&str> {
 fn labels(plan: &Plan) -> usize {
     let serves = |effect: &&Effect| matches!(effect.as_kube(), Some(KubeEffect::LabelServes { .. }));
     plan.effects.iter().filter(serves).count()
-}
-
-fn applies_service(plan: &Plan) -> bool {
-    plan.effects.iter().any(|effect| effect.as_kube() == Some(&KubeEffect::ApplyClientService))
 }
 
 fn removes(plan: &Plan) -> bool {
@@ -133,43 +127,6 @@ fn m05_two_of_five_lose_their_clients_and_not_a_third() {
     world.plan();
     world.prove();
     assert!(led_away(&world.plan_as_observed()).is_empty());
-}
-
-#[test]
-fn m05_after_an_upgrade_of_the_operator_pods_are_labelled_before_the_selector_changes() {
-    let mut world = World::running(3);
-    for pod in world.seen.pods.values_mut() {
-        pod.serves = false;
-    }
-    world.seen.client_service = Presence::Differs;
-    world.seen.endpoints = world.seen.pods.keys().cloned().collect();
-    let plan = world.plan();
-    assert_eq!((labels(&plan), applies_service(&plan)), (3, false), "{:?}", plan.effects);
-    // The label of one is refused, or its Pod has changed.
-    world.carry_out(plan);
-    world.seen.pods.get_mut(&name("demo-1")).unwrap().serves = false;
-    let plan = world.plan();
-    assert_eq!((labels(&plan), applies_service(&plan)), (1, false), "{:?}", plan.effects);
-    world.carry_out(plan);
-    assert!(applies_service(&world.plan()));
-    world.settle();
-    assert_eq!(world.plan().effects, [], "nothing is rolled out");
-}
-
-#[test]
-fn m05_a_member_that_serves_nobody_does_not_hold_the_selector_up() {
-    let mut world = World::running(3);
-    for pod in world.seen.pods.values_mut() {
-        pod.serves = false;
-    }
-    world.seen.client_service = Presence::Differs;
-    world.seen.endpoints = world.seen.pods.keys().cloned().collect();
-    cut(&mut world, "demo-2");
-    let plan = world.plan();
-    world.carry_out(plan);
-    assert!(!applies_service(&world.plan()), "it may serve in a moment");
-    half_a_minute(&mut world);
-    assert!(applies_service(&world.plan()));
 }
 
 #[test]

@@ -267,7 +267,7 @@ fn l10_data_are_adopted_only_with_the_medium_and_the_tls_that_they_have() {
         world.seen.volumes.values_mut().for_each(|volume| volume.tls = None);
     };
     let (differs, adopted, _) = adopting(&unknown);
-    assert_eq!((differs, adopted), (None, true), "of an earlier release nothing is known: the spec counts");
+    assert_eq!((differs, adopted), (None, true), "nothing is known: the spec counts");
 }
 
 #[test]

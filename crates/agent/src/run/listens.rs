@@ -26,7 +26,7 @@ const PACE: Duration = Duration::from_millis(100);
 /// The first address of the Pod, by the downward API.
 const FIRST: &str = "POD_IP";
 
-/// All of them, with commas. A Pod that an earlier release created does not have it.
+/// All of them, with commas.
 const ALL: &str = "POD_IPS";
 
 /// etcd's command with the Pod's further addresses.

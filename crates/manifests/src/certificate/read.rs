@@ -68,7 +68,7 @@ pub fn read(
 }
 
 /// Whether a Secret of such a name is an authority of this cluster, or of an earlier incarnation that may be adopted. It has
-/// the label of the cluster, and no owner but this EtcdCluster, which is the owner in earlier releases.
+/// the label of the cluster, and no controller but this EtcdCluster.
 pub fn is_authority_of(meta: &ObjectMeta, at: &ClusterRef, uid: &ClusterUid) -> bool {
     let is_labelled = meta.labels.as_ref().and_then(|labels| labels.get(keys::CLUSTER)) == Some(&at.name);
     let is_controlled = meta.owner_references.iter().flatten().any(|owner| owner.controller == Some(true));

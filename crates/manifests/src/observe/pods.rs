@@ -34,9 +34,6 @@ const ALREADY_BOOTSTRAPPED: &str = "has already been bootstrapped";
 /// The error of etcd's check at a start when the data differ from a peer's.
 const DIFFERS_FROM_PEERS: &str = "found data inconsistency with peers";
 
-/// The init container that was the guard in Pods of earlier releases.
-const GUARD: &str = "guard";
-
 /// The reason with which a container ended whose program could not be executed.
 const START_ERROR: &str = "StartError";
 
@@ -176,7 +173,7 @@ fn restores(pod: &Pod) -> bool {
 }
 
 /// Why the agent could not fetch or restore the snapshot, by the message with which its container ended last. It counts until that has
-/// succeeded, or until a later run of etcd's is ready for the first time. In Pods of earlier releases that one does both.
+/// succeeded, or until a later run of etcd's is ready for the first time.
 fn restore_failure(status: &PodStatus) -> Option<RestoreFailure> {
     let etcd = container(status, ETCD).filter(|etcd| etcd.started != Some(true))?;
     let end = container(status, FETCH).and_then(unfetched).or_else(|| ends(etcd).next())?;
@@ -251,8 +248,7 @@ fn image_volume(pod: &Pod, status: &PodStatus) -> Option<ImageVolume> {
     let etcd = container(status, ETCD).filter(|etcd| !is_running(etcd) && !installs_agent(pod))?;
     if agent_image(pod).is_none() {
         // An API server that does not know the field, or has it turned off, drops it without a word.
-        return expects_agent(pod)
-            .then(|| ImageVolume::Refused("the API server dropped the image volume".to_owned()));
+        return Some(ImageVolume::Refused("the API server dropped the image volume".to_owned()));
     }
     let waiting = etcd.state.as_ref()?.waiting.as_ref()?;
     let message = waiting.message.as_deref().unwrap_or("no message");
@@ -281,13 +277,6 @@ fn mounting(status: &PodStatus) -> Option<Instant> {
     Some(Instant(bound.last_transition_time.as_ref()?.0.as_millisecond()))
 }
 
-/// Whether etcd's container begins with the agent. In Pods of earlier releases it does not.
-fn expects_agent(pod: &Pod) -> bool {
-    let mut containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-    let etcd = containers.find(|container| container.name == ETCD);
-    etcd.and_then(|etcd| etcd.command.as_ref()?.first()).is_some_and(|program| program == AGENT)
-}
-
 /// How the readiness probe fails. The container's own status counts as well as the condition: the node controller makes Pods not
 /// ready whose node does not report, but never containers, and another container of the Pod may not be ready.
 fn unready(status: &PodStatus, etcd: &ContainerStatus) -> Option<Unready> {
@@ -304,7 +293,7 @@ fn unready(status: &PodStatus, etcd: &ContainerStatus) -> Option<Unready> {
 /// The refusal with which the container ended last. It counts until a later run is ready for the first time: while that run is at
 /// its guard, nothing else is known.
 fn guard(status: &PodStatus) -> Option<(GuardVerdict, String)> {
-    let etcd = container(status, GUARD).or_else(|| container(status, ETCD))?;
+    let etcd = container(status, ETCD)?;
     if etcd.started == Some(true) {
         return None;
     }

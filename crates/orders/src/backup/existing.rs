@@ -35,7 +35,7 @@ pub(super) fn decide(seen: Seen<'_>, status: EtcdBackupStatus) -> Decision {
         }
         Some(BackupPhase::Pending | BackupPhase::Running | BackupPhase::Deleting) | None => {
             let Some(order) = inspect_order(seen.backup) else {
-                // The definition of an older release may have admitted it.
+                // The definition refuses it; this also covers one that was edited.
                 let text = "spec.existing needs source.cluster. Create another EtcdBackup with it";
                 return failed(seen, status, Explanation::new(Reason::OrderRefused, text));
             };

@@ -146,7 +146,7 @@ fn every_log(picture: &Picture<'_>) -> &'static str {
     }
 }
 
-/// A quota that is given, or that an earlier release gave.
+/// A quota that is given, or that a restored cluster has.
 fn too_large_a_quota(picture: &Picture<'_>) -> String {
     let target = picture.target();
     let capacity = |voter: &MemberName| picture.seen.volumes.get(voter).and_then(|volume| volume.capacity);
