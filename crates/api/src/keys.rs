@@ -100,14 +100,8 @@ pub const QUARANTINED: &str = "operator.etcd.io/quarantined";
 /// The value of [`QUARANTINED`].
 pub const QUARANTINED_VALUE: &str = "true";
 
-/// Annotation on a Pod that orders to replace its member: another one takes its place, on a new volume. The value is [`REPLACE_VALUE`].
-pub const REPLACE: &str = "operator.etcd.io/replace";
-
-/// The value of [`REPLACE`].
-pub const REPLACE_VALUE: &str = "true";
-
-/// Annotation on an EtcdCluster that orders to replace a member, by its name and id as in `status.members`: `NAME/ID`. Also one that has no
-/// Pod. No id is used again, so it is spent once the member is gone.
+/// Annotation on an EtcdCluster that orders to replace a member, by its name and id as in `status.members`: `NAME/ID`. Another one takes its
+/// place, on a new volume. No id is used again, so it is spent once the member is gone.
 pub const REPLACE_MEMBER: &str = "operator.etcd.io/replace-member";
 
 /// Annotation on Pods: the revision of the Pod template.

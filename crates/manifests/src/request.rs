@@ -274,10 +274,6 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
             if is_led_to(record, member, *boot) {
                 made["metadata"]["labels"][keys::SERVES] = json!(keys::SERVES_VALUE);
             }
-            // So that its absence is the order's withdrawal.
-            if record.replacement.as_ref().is_some_and(|order| order.is_on_pod(member)) {
-                made["metadata"]["annotations"][keys::REPLACE] = json!(keys::REPLACE_VALUE);
-            }
             write(Kind::Pod, member.as_str(), Act::Create(made))
         }
         KubeEffect::LabelJoined { member, pod } => {

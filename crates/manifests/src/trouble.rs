@@ -29,8 +29,8 @@ pub fn expansion_refused(what: &str, answer: &str, member: &MemberName) -> Expla
     let answer = answer.trim_end_matches('.');
     let message = format!(
         "cannot {what}: {answer}. Pods keep their present quota until every volume has grown. If the storage class does not allow \
-         expansion, set allowVolumeExpansion in it, or move the members to new volumes, one after another: annotate Pod {member} with \
-         operator.etcd.io/replace=true. The new volume has the size and the storage class of the spec"
+         expansion, set allowVolumeExpansion in it, or move the members to new volumes, one after another: annotate the EtcdCluster with \
+         operator.etcd.io/replace-member={member}/ID, with its ID from status.members. The new volume has the size and the storage class of the spec"
     );
     Explanation::new(Reason::VolumeGrowing, message)
 }

@@ -200,7 +200,7 @@ fn m37_where_a_full_database_has_no_room_for_the_copy_of_a_defragmentation_the_m
     for what in [
         "are not defragmented",
         "volumeSizeRequest to 1.8Gi",
-        "operator.etcd.io/replace=true",
+        "operator.etcd.io/replace-member=",
         "Reads are served",
     ] {
         assert!(no_room.contains(what), "{what}: {no_room}");
@@ -258,7 +258,7 @@ fn m02_a_volume_of_which_little_is_free_is_reported_before_etcd_ends_of_it() {
     assert!(one.contains("Little is free on the volume of demo-1 (less than 128Mi of 2Gi)"), "{one}");
     assert!(
         one.contains("Raise spec.storageSpec.volumeSizeRequest")
-            && one.contains("operator.etcd.io/replace=true"),
+            && one.contains("operator.etcd.io/replace-member="),
         "{one}"
     );
     assert!(!one.contains("second copy"), "71 MiB and less: {one}");

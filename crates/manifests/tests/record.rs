@@ -127,7 +127,7 @@ fn recovery() -> impl Strategy<Value = (Option<Suspicion>, Option<Replacement>, 
             };
             (
                 suspected.then_some(suspicion),
-                active.then(|| Replacement { member: member.clone(), loss, since, on_cluster: suspected }),
+                active.then(|| Replacement { member: member.clone(), loss, since }),
                 last.then_some(replaced),
             )
         },

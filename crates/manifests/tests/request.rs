@@ -1,7 +1,6 @@
 //! The HTTP requests of writes.
 
 use crate::world::{World, plain};
-use quorate_api::keys;
 use quorate_api::status::EtcdClusterStatus;
 use quorate_manifests::request::{write_record, write_status};
 use quorate_manifests::{Act, Kind, Write};
@@ -107,47 +106,17 @@ fn the_status_that_a_plan_depends_on_is_confirmed_before_its_effects() {
 }
 
 #[test]
-fn a_pod_that_is_created_again_while_an_order_to_replace_its_member_is_recorded_has_the_annotation() {
-    let mut world = World::running(1);
-    let order = |world: &World| {
-        let pod = &world.objects[&(Kind::Pod, "demo-0".to_owned())];
-        pod["metadata"]["annotations"][keys::REPLACE].clone()
-    };
-    assert_eq!(order(&world), Value::Null);
-    world.edit(Kind::Pod, "demo-0", |pod| {
-        pod["metadata"]["annotations"][keys::REPLACE] = json!(keys::REPLACE_VALUE);
-    });
-    while world.status().recovery.is_none_or(|recovery| recovery.active.is_none()) {
-        world.pass();
-    }
-    world.remove(Kind::Pod, "demo-0");
-    while !world.objects.contains_key(&(Kind::Pod, "demo-0".to_owned())) {
-        world.pass();
-    }
-    assert_eq!(order(&world), json!(keys::REPLACE_VALUE), "its absence would withdraw the order");
-}
-
-#[test]
 fn an_order_whose_annotation_is_removed_after_the_member_was_goes_on_and_status_says_so() {
-    let told = |on_cluster: bool| {
-        let mut world = World::running(2);
-        world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["size"] = json!(3));
-        world.pass();
-        // demo-7 is removed, and the member that takes its place does not vote yet.
-        world.edit(Kind::Cluster, "demo", |cluster| {
-            cluster["status"]["recovery"]["active"] = json!({
-                "member": "demo-7", "cause": "Ordered", "since": "2026-11-24T00:00:00.000000Z",
-                "orderedOnCluster": on_cluster,
-            });
-        });
-        world.condition("SingleMemberRecoveryActive").2
-    };
-    assert!(told(true).contains("this is not withdrawn and goes on"), "{}", told(true));
-    let on_pod = told(false);
-    assert!(
-        on_pod.contains("demo-7 is being replaced") && !on_pod.contains("goes on"),
-        "its Pod went: {on_pod}"
-    );
+    let mut world = World::running(2);
+    world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["size"] = json!(3));
+    world.pass();
+    // demo-7 is removed, and the member that takes its place does not vote yet.
+    world.edit(Kind::Cluster, "demo", |cluster| {
+        cluster["status"]["recovery"]["active"] =
+            json!({ "member": "demo-7", "cause": "Ordered", "since": "2026-11-24T00:00:00.000000Z" });
+    });
+    let told = world.condition("SingleMemberRecoveryActive").2;
+    assert!(told.contains("demo-7 is removed, so this goes on"), "{told}");
 }
 
 #[test]
@@ -155,31 +124,10 @@ fn an_order_whose_annotation_is_removed_while_the_member_is_a_voter_is_not_said_
     let mut world = World::running(3);
     world.edit(Kind::Cluster, "demo", |cluster| {
         cluster["spec"]["paused"] = json!(true);
-        cluster["status"]["recovery"]["active"] = json!({
-            "member": "demo-1", "cause": "Ordered", "since": "2026-11-24T00:00:00.000000Z",
-            "orderedOnCluster": true,
-        });
+        cluster["status"]["recovery"]["active"] =
+            json!({ "member": "demo-1", "cause": "Ordered", "since": "2026-11-24T00:00:00.000000Z" });
     });
     let told = world.condition("SingleMemberRecoveryActive").2;
     assert!(told.contains("Once the present halt is over this is withdrawn"), "{told}");
     assert!(!told.contains("goes on"), "{told}");
-}
-
-#[test]
-fn a_pod_that_is_created_again_while_the_etcd_cluster_orders_to_replace_its_member_has_no_annotation() {
-    let mut world = World::running(1);
-    let id = world.members[0].id;
-    world.edit(Kind::Cluster, "demo", |cluster| {
-        cluster["metadata"]["annotations"][keys::REPLACE_MEMBER] = json!(format!("demo-0/{id}"));
-    });
-    while world.status().recovery.is_none_or(|recovery| recovery.active.is_none()) {
-        world.pass();
-    }
-    assert!(world.status().recovery.unwrap().active.unwrap().ordered_on_cluster);
-    world.remove(Kind::Pod, "demo-0");
-    while !world.objects.contains_key(&(Kind::Pod, "demo-0".to_owned())) {
-        world.pass();
-    }
-    let pod = &world.objects[&(Kind::Pod, "demo-0".to_owned())];
-    assert_eq!(pod["metadata"]["annotations"][keys::REPLACE], Value::Null, "nobody could withdraw the order");
 }

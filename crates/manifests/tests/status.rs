@@ -547,8 +547,9 @@ fn t07_a_member_is_not_reported_for_its_probe_that_lags_behind_its_defragmentati
 #[test]
 fn t08_what_is_under_way_is_named_while_a_member_moves_and_while_the_size_changes() {
     let mut world = World::running(3);
-    world.edit(Kind::Pod, "demo-1", |pod| {
-        pod["metadata"]["annotations"]["operator.etcd.io/replace"] = json!("true");
+    let id = world.members[1].id;
+    world.edit(Kind::Cluster, "demo", |cluster| {
+        cluster["metadata"]["annotations"]["operator.etcd.io/replace-member"] = json!(format!("demo-1/{id}"));
     });
     let mut said: Vec<String> = Vec::new();
     let mut watch = |world: &mut World| {

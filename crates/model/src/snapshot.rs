@@ -271,8 +271,6 @@ pub struct Pod {
     pub guard: Option<(GuardVerdict, String)>,
     /// What keeps it from running, as Kubernetes reports it: `ErrImagePull: ...`.
     pub trouble: Option<String>,
-    /// It has the annotation that orders to replace its member.
-    pub replace: bool,
     /// The quota of the database by the flags of its etcd, if they set one.
     pub quota: Option<u64>,
 }

@@ -51,24 +51,16 @@ pub(crate) fn suspect(draft: &mut Draft<'_>) {
     look_again(draft);
 }
 
-/// Withdraws an order whose annotation was removed before the member was. That of a Pod is on every later Pod of the member as well, as
-/// long as the order is recorded, so it says nothing that there is no Pod. The new member goes: it is the last that was named.
+/// Withdraws an order whose annotation was removed before the member was. The new member goes: it is the last that was named.
 pub(crate) fn withdraw_order(draft: &mut Draft<'_>) {
     let Some(order) = draft.record.replacement.clone().filter(|order| order.loss == Loss::Ordered) else {
         return;
     };
-    let on_cluster = is_on_cluster(draft, &order);
-    if on_cluster != order.on_cluster {
-        let order = Replacement { on_cluster, ..order.clone() };
-        draft.write_record(Step::P1, |record| record.replacement = Some(order));
-    }
     let member = order.member;
     let is_named = draft.seen.is_ordered_to_be_replaced(&member);
-    let has_pod = || draft.pod(&member).is_some_and(|pod| !pod.terminating);
-    let is_withdrawn = !is_named && (on_cluster || has_pod());
     // A learner that was promoted just now is recorded as a voter first.
     let is_promoted = draft.record.joining().is_some_and(|(joining, _)| draft.is_listed_voter(joining));
-    if !is_withdrawn || is_promoted || draft.listed(&member).is_none() || has_its_place(draft, &member) {
+    if is_named || is_promoted || draft.listed(&member).is_none() || has_its_place(draft, &member) {
         return;
     }
     let message = format!(
@@ -91,12 +83,6 @@ fn has_its_place(draft: &Draft<'_>, member: &MemberName) -> bool {
     let size = draft.record.target.as_ref().map_or(0, |target| target.size);
     let others = draft.record.voters().filter(|voter| *voter != member).count();
     others >= size && !draft.seen.is_sound(member, draft.now)
-}
-
-/// Whether the annotation of the EtcdCluster is the order, or was it until a moment ago.
-fn is_on_cluster(draft: &Draft<'_>, order: &Replacement) -> bool {
-    let on_pod = draft.pod(&order.member).is_some_and(|pod| !pod.terminating && pod.replace);
-    draft.seen.replace_member.as_ref() == Some(&order.member) || (order.on_cluster && !on_pod)
 }
 
 /// Ends the replacement that is under way, if it is over, and begins the next one.
@@ -354,7 +340,7 @@ fn report_undecided(draft: &mut Draft<'_>) {
     }
 }
 
-/// A voter whose Pod has the annotation, or whom that of the EtcdCluster names.
+/// The voter that a person orders to replace.
 fn ordered(draft: &Draft<'_>) -> Option<MemberName> {
     draft.record.voters().find(|voter| draft.seen.is_ordered_to_be_replaced(voter)).cloned()
 }
@@ -384,9 +370,7 @@ fn begin(draft: &mut Draft<'_>, member: &MemberName, loss: Loss) -> Flow {
     let before =
         draft.record.replacement.as_ref().filter(|before| before.member == *member && before.loss == loss);
     let since = before.map_or(draft.now, |before| before.since);
-    let on_cluster = before.is_some_and(|before| before.on_cluster);
-    let mut replacement = Replacement { member: member.clone(), loss, since, on_cluster };
-    replacement.on_cluster = loss == Loss::Ordered && is_on_cluster(draft, &replacement);
+    let replacement = Replacement { member: member.clone(), loss, since };
     draft.write_record(Step::P1, |record| record.replacement = Some(replacement));
     if is_healthy && loss.is_move() {
         return ON;
@@ -429,7 +413,7 @@ fn conclude(draft: &mut Draft<'_>) {
     end(draft, member, ReplacementEnd::Succeeded, message);
 }
 
-/// The member is a voter again, until its replacement may go on. An order stays recorded: its Pod may have lost the annotation.
+/// The member is a voter again, until its replacement may go on. An order stays recorded.
 fn postpone(draft: &mut Draft<'_>, member: &MemberName, loss: Loss) {
     draft.enter(Step::P1, member, Stage::Voter);
     if !loss.is_move() {

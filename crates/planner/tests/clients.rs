@@ -184,7 +184,7 @@ fn m12_clients_leave_a_member_that_is_moved_before_it_is_removed() {
         let mut world = World::running(size);
         world.seen.budget_policy = BudgetPolicy::None;
         world.settle();
-        world.seen.pods.get_mut(&name("demo-0")).unwrap().replace = true;
+        world.seen.replace_member = Some(name("demo-0"));
         let story = world.settle();
         let at = |what: &str| story.find(what).unwrap_or_else(|| panic!("{what} is not in\n{story}"));
         let next = format!("label Pod demo-{size} as serving");

@@ -678,7 +678,7 @@ fn s12_where_nobody_can_be_compared_nobody_is_removed_but_whom_a_person_names() 
     assert_eq!((world.voters().len(), world.seen.record.replacement.clone()), (3, None));
     // A person says whose are wrong.
     let mut world = nobody_is_compared();
-    world.seen.pods.get_mut(&name("demo-1")).unwrap().replace = true;
+    world.seen.replace_member = Some(name("demo-1"));
     assert_eq!(pass(&mut world, Span::seconds(1800)).0, ["demo-1"]);
 }
 
@@ -700,7 +700,7 @@ fn s12_a_member_that_is_moved_stays_a_voter_if_it_becomes_unhealthy_and_may_be_t
         world.carry_out(plan);
         world.now = world.now + Span::seconds(14);
     }
-    world.seen.pods.get_mut(&name("demo-1")).unwrap().replace = true;
+    world.seen.replace_member = Some(name("demo-1"));
     assert_eq!(pass(&mut world, Span::seconds(1800)).0, ["demo-1"], "a person says that its data may go");
 }
 

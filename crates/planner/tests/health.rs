@@ -385,7 +385,7 @@ fn m35_a_member_that_has_no_room_for_a_snapshot_of_the_leader_is_reported_as_suc
         "it may have been restarted just now"
     );
     let no_room = why(6_000, 2 << 30, 1000 << 20);
-    for what in ["no room", "operator.etcd.io/replace=true", "volumeSizeRequest to 3066Mi"] {
+    for what in ["no room", "operator.etcd.io/replace-member=", "volumeSizeRequest to 3066Mi"] {
         assert!(no_room.contains(what), "{what}: {no_room}");
     }
     assert!(!no_room.contains("disk"), "{no_room}");

@@ -245,7 +245,7 @@ fn a_member_whose_disk_hangs_and_that_still_reports_a_cancelled_downgrade_holds_
     world.hang("demo-1");
     world.carry_out(plan);
     world.committed += 1;
-    world.seen.pods.get_mut(&name("demo-1")).unwrap().replace = true;
+    world.seen.replace_member = Some(name("demo-1"));
     for _ in 0..30 {
         world.observe();
         let etcd = &mut world.seen.etcd;

@@ -867,8 +867,6 @@ impl World {
                 });
             }
         }
-        // As `manifests` writes it.
-        let replace = self.seen.record.replacement.as_ref().is_some_and(|order| order.is_on_pod(member));
         let pod = Pod {
             uid,
             resource_version: "1".into(),
@@ -911,7 +909,6 @@ impl World {
             image: None,
             guard: None,
             trouble: None,
-            replace,
             quota: Some(QUOTA),
         };
         self.trusts.insert(pod.uid.clone(), certificates::trusted(&self.seen));

@@ -115,6 +115,16 @@ impl NamespaceClient {
         Ok(self.clusters().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?)
     }
 
+    /// Orders to replace a member, by its name and its ID in status.
+    pub async fn order_replacement(&self, name: &str, member: &str) -> Result<()> {
+        let status = self.status(name).await?;
+        let mut members = status["members"].as_array().into_iter().flatten();
+        let id = members.find(|seen| seen["name"] == member).and_then(|seen| seen["id"].as_str());
+        let id = id.ok_or_else(|| anyhow!("{member} has no ID in {status}"))?;
+        let order = json!({"operator.etcd.io/replace-member": format!("{member}/{id}")});
+        self.patch(name, json!({"metadata": {"annotations": order}})).await.map(drop)
+    }
+
     /// `kubectl scale`, through the scale subresource.
     pub async fn scale(&self, name: &str, size: usize) -> Result<()> {
         let patch = Patch::Merge(json!({"spec": {"replicas": size}}));

@@ -106,7 +106,7 @@ impl Canary {
         match (is_nearly_used_up(before), is_nearly_used_up(now)) {
             (false, true) => log::warn(&format!(
                 "{what}: etcd ends when it is full. Raise spec.storageSpec.volumeSizeRequest; where the storage class does not expand \
-                 volumes, then annotate the Pod with operator.etcd.io/replace=true. Large values fill the log: write fewer of them meanwhile"
+                 volumes, then move the member to a new one (operator.etcd.io/replace-member on the EtcdCluster). Large values fill the log: write fewer of them meanwhile"
             )),
             (true, false) => log::info(&format!("{what} again")),
             (false, false) | (true, true) => {}

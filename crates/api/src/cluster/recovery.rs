@@ -25,7 +25,7 @@ pub struct RecoverySpec {
     /// Whether a member whose data are lost is replaced: it is removed from etcd, and a new member takes its place. Its data are lost
     /// when its volume is gone, is empty, cannot be read or has the data of another member, or can only be used on a node that was
     /// deleted or has the taint node.kubernetes.io/out-of-service. A member that is silent, slow, on a node that is NotReady, or ends
-    /// again and again is never replaced. The annotation operator.etcd.io/replace=true on a Pod orders a replacement, also where this
+    /// again and again is never replaced. The annotation operator.etcd.io/replace-member=NAME/ID orders a replacement, also where this
     /// is false. With medium Memory no edit restarts a member while this is false: its data go with its Pod.
     pub enabled: bool,
 

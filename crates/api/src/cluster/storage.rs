@@ -29,7 +29,7 @@ pub struct StorageSpec {
     pub access_modes: AccessMode,
 
     /// The storage class of each volume. Absent: the default class of the Kubernetes cluster. An edit applies to the volumes of members
-    /// that are new from then on. The annotation operator.etcd.io/replace=true on its Pod moves a member to such a volume.
+    /// that are new from then on. The annotation operator.etcd.io/replace-member moves a member to such a volume.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253), extend("x-kubernetes-validations" = [
         rule("self.matches('^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$')",

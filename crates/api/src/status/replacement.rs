@@ -46,10 +46,6 @@ pub struct ReplacementStatus {
 
     /// Since when, to the millisecond.
     pub since: MicroTime,
-
-    /// Whether the annotation of the EtcdCluster orders it, and not that of the Pod.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub ordered_on_cluster: bool,
 }
 
 /// The data of a member may be lost.

@@ -122,7 +122,6 @@ fn read_one(pod: &Pod, at: &ClusterRef) -> snapshot::Pod {
         image_volume: image_volume(pod, status),
         guard: guard(status),
         trouble: trouble(pod, status),
-        replace: annotation(keys::REPLACE).is_some_and(|value| value == keys::REPLACE_VALUE),
         quota: quota(pod),
     }
 }

@@ -26,13 +26,11 @@ pub(super) fn suspected(status: &EtcdClusterStatus) -> BTreeMap<MemberName, Susp
 }
 
 pub(super) fn replacement(status: &EtcdClusterStatus) -> Option<Replacement> {
-    let ReplacementStatus { member, cause, since, ordered_on_cluster } =
-        status.recovery.as_ref()?.active.as_ref()?;
+    let ReplacementStatus { member, cause, since } = status.recovery.as_ref()?.active.as_ref()?;
     Some(Replacement {
         member: MemberName::new(&**member),
         loss: read_loss(*cause)?,
         since: Instant(since.0.as_millisecond()),
-        on_cluster: *ordered_on_cluster,
     })
 }
 
@@ -57,7 +55,6 @@ pub(super) fn write(replacement: Option<&Replacement>, last: Option<&Replaced>) 
         member: active.member.as_str().to_owned(),
         cause: write_loss(active.loss),
         since: micro(active.since),
-        ordered_on_cluster: active.on_cluster,
     });
     let mut recovery = RecoveryStatus { active, ..RecoveryStatus::default() };
     if let Some(Replaced { member, end, message, at, failures }) = last {

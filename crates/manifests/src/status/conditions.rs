@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use quorate_api::{ConditionType, Explanation, Reason};
 use quorate_model::quorum::quorum;
-use quorate_model::record::Stage;
+use quorate_model::record::{Loss, Stage};
 use quorate_model::snapshot::DefaultsTurn;
 use quorate_model::{Instant, MemberName, Target, Waiting};
 
@@ -352,13 +352,11 @@ fn recovery_active(picture: &Picture<'_>) -> Finding {
         let (member, loss) = (&replacement.member, replacement.loss);
         let step = picture.next_step();
         let step = if step.is_empty() { String::new() } else { format!(". {step}") };
-        let is_unnamed = replacement.on_cluster && !picture.seen.is_ordered_to_be_replaced(member);
+        let is_unnamed = loss == Loss::Ordered && !picture.seen.is_ordered_to_be_replaced(member);
         let goes_on = match (is_unnamed, is_removed(picture, member)) {
             (false, true | false) => String::new(),
             (true, true) => {
-                format!(
-                    ". The annotation was removed after {member} was, so this is not withdrawn and goes on"
-                )
+                format!(". {member} is removed, so this goes on, with or without the annotation")
             }
             (true, false) => format!(
                 ". The annotation was removed. Once the present halt is over this is withdrawn, unless {member} is not healthy and another \

@@ -299,14 +299,10 @@ impl<'a> Picture<'a> {
         let is_unread =
             !self.seen.sites.contains_key(member) && self.seen.sites_to_ask().any(|of| of == member);
         let on_order = if is_unread {
-            let at = &self.seen.cluster;
-            let id = self.record.members.get(member).and_then(|member| member.id);
             format!(
                 ". The operator cannot read nodes and PersistentVolumes, so where the volume is on a disk of that machine, order the \
-                 replacement as well: kubectl annotate etcd {} -n {} operator.etcd.io/replace-member={member}/{}",
-                at.name,
-                at.namespace,
-                id.map_or_else(|| "ID".to_owned(), |id| id.to_string())
+                 replacement as well: {}",
+                self.seen.order_to_replace(member)
             )
         } else {
             ". Then it starts elsewhere; where its volume is on a disk of that machine, it is replaced after \

@@ -393,7 +393,7 @@ fn row(waiting: &Waiting) -> Row {
             format!(
                 "{member} {}: {loss}. It is not replaced, because spec.recovery.enabled is false. Set it to \
                  true, or annotate the EtcdCluster with operator.etcd.io/replace-member={member}/ID, \
-                 with its id from status.members",
+                 with its ID from status.members",
                 loss.in_short()
             ),
         ),
@@ -418,7 +418,8 @@ fn row(waiting: &Waiting) -> Row {
             format!(
                 "the volume of {member} has not grown to spec.storageSpec.volumeSizeRequest yet, and the larger quota of the edit \
                  would not fit on it. Until then Pods are as they were. If its storage class does not allow expansion, move the members to \
-                 new volumes, one after another: annotate Pod {member} with operator.etcd.io/replace=true. Or set \
+                 new volumes, one after another: annotate the EtcdCluster with operator.etcd.io/replace-member={member}/ID, with its ID from \
+                 status.members. Or set \
                  spec.etcd.quotaBackendBytes to the present quota"
             ),
         ),

@@ -388,8 +388,8 @@ impl fmt::Display for Unsafe {
             Self::DataUndecided(member) => write!(
                 f,
                 "{member} stays: data of members differ, and without it no quorum of the others is known to hold identical data. Make \
-                 every voter run, all with one version, so that they are compared; or annotate the Pod of the member whose data are wrong \
-                 with operator.etcd.io/replace=true. The runbook has more (DataInconsistent)"
+                 every voter run, all with one version, so that they are compared; or have the member replaced whose data are wrong: annotate \
+                 the EtcdCluster with operator.etcd.io/replace-member=MEMBER/ID. The runbook has more (DataInconsistent)"
             ),
             Self::AlarmHolds(alarm) => {
                 write!(f, "{alarm} stays: it is not known that what it was raised for is over")

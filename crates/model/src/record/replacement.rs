@@ -50,8 +50,6 @@ pub struct Replacement {
     pub loss: Loss,
     /// Since when.
     pub since: Instant,
-    /// The order is the annotation of the EtcdCluster, not that of the Pod: it is withdrawn when it is no longer there.
-    pub on_cluster: bool,
 }
 
 /// How the last replacement ended.
@@ -78,13 +76,6 @@ pub enum ReplacementEnd {
     Failed,
     /// It was not needed any more: the member is back, or the order was taken back.
     Withdrawn,
-}
-
-impl Replacement {
-    /// Whether the order is the annotation of this member's Pod. It is on every Pod of the member, so that its absence is always a person's.
-    pub fn is_on_pod(&self, member: &MemberName) -> bool {
-        self.loss == Loss::Ordered && !self.on_cluster && self.member == *member
-    }
 }
 
 impl Loss {
@@ -140,7 +131,7 @@ impl fmt::Display for Loss {
                 "it is so far behind that it needs a snapshot of the leader's database, and by its size its volume has no room for that \
                  beside its own",
             ),
-            Self::Ordered => f.write_str("an annotation orders it, operator.etcd.io/replace of its Pod or operator.etcd.io/replace-member of the EtcdCluster"),
+            Self::Ordered => f.write_str("the annotation operator.etcd.io/replace-member orders it"),
             Self::Memory => f.write_str("its data were in memory"),
             Self::NeverStarted => f.write_str("it never started, and has no data to start with"),
         }

@@ -206,10 +206,7 @@ impl Snapshot {
         let site = site.map_or_else(String::new, |why| format!(" {why}."));
         let is_voter = self.record.members.get(member).is_some_and(|member| member.stage == Stage::Voter);
         let way_out = if is_voter && !self.record.is_in_memory() {
-            format!(
-                ". If its disk is gone for good, replace the member: kubectl annotate pod {member} -n {namespace} \
-                 operator.etcd.io/replace=true"
-            )
+            format!(". If its disk is gone for good, replace the member: {}", self.order_to_replace(member))
         } else {
             String::new()
         };
@@ -230,13 +227,14 @@ impl Snapshot {
             Some(volume) if !self.new_volume_fits_snapshot(&self.record, now) => format!(
                 "{behind}, and by its size its volume has no room for that beside its own. It is not replaced: the database has no room \
                  beside the log on a new volume of spec.storageSpec.volumeSizeRequest either. Raise that to {}Mi or more; if the volume \
-                 does not grow, a new member takes its place then, or at once if its Pod has the annotation operator.etcd.io/replace=true",
-                volume >> 20
+                 does not grow, a new member takes its place then, or at once by order: {}",
+                volume >> 20,
+                self.order_to_replace(member)
             ),
             Some(volume) => format!(
-                "{behind}, and by its size its volume has no room for that beside its own. Annotate its Pod with \
-                 operator.etcd.io/replace=true: a new member begins on an empty volume. To have room the next time, first raise \
-                 spec.storageSpec.volumeSizeRequest to {}Mi or more",
+                "{behind}, and by its size its volume has no room for that beside its own. Replace it by a new member, which begins on an \
+                 empty volume: {}. To have room the next time, first raise spec.storageSpec.volumeSizeRequest to {}Mi or more",
+                self.order_to_replace(member),
                 volume >> 20
             ),
             None => format!(

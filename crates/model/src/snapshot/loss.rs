@@ -124,9 +124,20 @@ impl Snapshot {
         !is_recorded && !self.volumes.contains_key(voter) && !self.pods.contains_key(voter) && is_listed()
     }
 
-    /// Whether a person orders to replace this member, by an annotation of its Pod or of the EtcdCluster.
+    /// Whether a person orders to replace this member, by the annotation of the EtcdCluster.
     pub fn is_ordered_to_be_replaced(&self, member: &MemberName) -> bool {
-        self.replace_member.as_ref() == Some(member) || self.pods.get(member).is_some_and(|pod| pod.replace)
+        self.replace_member.as_ref() == Some(member)
+    }
+
+    /// The command by which a person orders to replace this member. An earlier order may have left its annotation.
+    pub fn order_to_replace(&self, member: &MemberName) -> String {
+        let id = self.record.members.get(member).and_then(|member| member.id);
+        format!(
+            "kubectl annotate etcd {} -n {} operator.etcd.io/replace-member={member}/{} --overwrite",
+            self.cluster.name,
+            self.cluster.namespace,
+            id.map_or_else(|| "ID".to_owned(), |id| id.to_string())
+        )
     }
 
     /// Whether the claim of a member is being deleted. Nobody can take that back, and Kubernetes ends the claim, and with most classes the

@@ -17,7 +17,7 @@ pub fn may_replace(
     loss: Loss,
 ) -> Judged {
     let list = fresh_list(seen, now)?;
-    // A Pod that was created again has lost its annotation.
+    // Where it cannot be withdrawn any more, it is in force without its annotation.
     let outstanding = record.replacement.as_ref();
     let is_recorded = outstanding.is_some_and(|order| order.loss == loss && order.member == *member);
     let is_annotated = seen.is_ordered_to_be_replaced(member);

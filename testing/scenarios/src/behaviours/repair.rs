@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use crate::{World, Writer, spec, until};
@@ -32,8 +32,7 @@ pub async fn h21_a_member_whose_disk_is_lost_is_replaced_and_one_is_moved_on_ord
     world.settled("demo", 3).await?;
 
     let ordered = Instant::now();
-    let order = Patch::Merge(json!({"metadata": {"annotations": {"operator.etcd.io/replace": "true"}}}));
-    world.pods().patch("demo-0", &PatchParams::default(), &order).await?;
+    world.order_replacement("demo", "demo-0").await?;
     is_replaced(world, "demo-0", ordered).await?;
     world.settled("demo", 3).await?;
 
@@ -55,8 +54,7 @@ pub async fn a_cluster_of_one_is_moved_to_another_volume_on_order(world: &impl W
     world.settled("one", 1).await?;
     let writer = Writer::start(world, "one").await?;
     let ordered = Instant::now();
-    let order = Patch::Merge(json!({"metadata": {"annotations": {"operator.etcd.io/replace": "true"}}}));
-    world.pods().patch("one-0", &PatchParams::default(), &order).await?;
+    world.order_replacement("one", "one-0").await?;
     is_replaced(world, "one-0", ordered).await?;
     world.settled("one", 1).await?;
     writer.stop().await?.are_all_readable(world, "one").await

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::ResourceExt;
-use kube::api::{Patch, PatchParams};
 use quorate_scenarios::{Kubernetes, Writer, spec, until};
 use serde_json::{Value, json};
 
@@ -41,7 +40,7 @@ async fn where_a_class_cannot_grow_volumes_the_quota_stays_until_members_have_mo
     world.settled("demo", 1).await?;
     let before = quotas(&world).await?;
     world.patch("demo", size("512Mi")).await?;
-    world.reports("demo", "operator.etcd.io/replace=true").await?;
+    world.reports("demo", "operator.etcd.io/replace-member=").await?;
     // What waits is reported before the write is that the API server refuses.
     world.reports("demo", "must support resize").await?;
     let status = world.status("demo").await?.to_string();
@@ -49,8 +48,7 @@ async fn where_a_class_cannot_grow_volumes_the_quota_stays_until_members_have_mo
     ensure!(quotas(&world).await? == before && capacities(&world).await? == ["384Mi"]);
     // As the message says.
     world.patch("demo", json!({"spec": {"storageSpec": {"storageClassName": "standard"}}})).await?;
-    let order = Patch::Merge(json!({"metadata": {"annotations": {"operator.etcd.io/replace": "true"}}}));
-    world.pods().patch("demo-0", &PatchParams::default(), &order).await?;
+    world.order_replacement("demo", "demo-0").await?;
     until("the member has moved to a larger volume with a larger quota", async || {
         let claim = world.volumes().get_opt("demo-1").await?;
         let class = claim.and_then(|claim| claim.spec?.storage_class_name).unwrap_or_default();

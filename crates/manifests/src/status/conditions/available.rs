@@ -61,8 +61,8 @@ fn corrupt(picture: &Picture<'_>) -> &'static str {
          spec.recovery.gracePeriod"
     } else {
         "The data of a member may differ from its peers', and reads are served, so that member may answer with wrong data. \
-         spec.recovery.enabled is false: compare the members (`etcdctl endpoint hashkv --cluster`), and annotate the Pod of the one whose \
-         data differ with operator.etcd.io/replace=true. The alarm is disarmed when all have the same data"
+         spec.recovery.enabled is false: compare the members (`etcdctl endpoint hashkv --cluster`), and have the one replaced whose \
+         data differ: annotate the EtcdCluster with operator.etcd.io/replace-member=MEMBER/ID, with its ID from status.members. The alarm is disarmed when all have the same data"
     }
 }
 

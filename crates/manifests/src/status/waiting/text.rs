@@ -284,8 +284,8 @@ pub(super) fn not_compared(unknown: &BTreeSet<MemberName>, kept_out: &[MemberNam
         );
     }
     text.push_str(
-        ". Make them run again. One that cannot is replaced on order: annotate its Pod with operator.etcd.io/replace=true. The \
-         runbook has more (DataInconsistent)",
+        ". Make them run again. One that cannot is replaced on order: annotate the EtcdCluster with \
+         operator.etcd.io/replace-member=MEMBER/ID, with its ID from status.members. The runbook has more (DataInconsistent)",
     );
     text
 }
@@ -335,9 +335,10 @@ pub(super) fn claim_terminating(member: &MemberName, outlook: ClaimOutlook) -> S
                 .to_owned()
         }
         ClaimOutlook::MovesOnOrder => {
-            "It does not move to a new claim by itself, because spec.recovery.enabled is false: annotate its Pod with \
-             operator.etcd.io/replace=true"
-                .to_owned()
+            format!(
+                "It does not move to a new claim by itself, because spec.recovery.enabled is false: annotate the EtcdCluster with \
+                 operator.etcd.io/replace-member={member}/ID, with its ID from status.members"
+            )
         }
         ClaimOutlook::Stays => {
             "Let its volume outlive the claim: set persistentVolumeReclaimPolicy of its PersistentVolume to Retain. Once a quorum serves, \

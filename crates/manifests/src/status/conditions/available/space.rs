@@ -46,8 +46,8 @@ pub(super) fn not_defragmented(picture: &Picture<'_>) -> Option<String> {
 }
 
 /// Where the storage class cannot expand volumes, a member gets a larger one by a move.
-const MOVE: &str = "where the storage class does not expand volumes, then annotate one Pod after the other with \
-                    operator.etcd.io/replace=true, each when every member is healthy";
+const MOVE: &str = "where the storage class does not expand volumes, then move one member after the other to a new one, \
+                    each when every member is healthy: annotate the EtcdCluster with operator.etcd.io/replace-member=MEMBER/ID, by status.members";
 
 fn larger_volumes(quota: u64) -> String {
     format!(
