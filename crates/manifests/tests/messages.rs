@@ -194,8 +194,8 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             Waiting::PodStuck(demo(), "Unschedulable: 0/3 nodes are available".to_owned())
         }
         Waiting::PodStuck(..) => Waiting::PodStopping(demo()),
-        Waiting::PodStopping(_) => Waiting::PodStopsLate(demo()),
-        Waiting::PodStopsLate(_) => Waiting::VolumeGoing(demo()),
+        Waiting::PodStopping(_) => Waiting::PodStopsLate { member: demo(), node: Some("n1".to_owned()) },
+        Waiting::PodStopsLate { .. } => Waiting::VolumeGoing(demo()),
         Waiting::VolumeGoing(_) => claim_terminating(ClaimOutlook::Moves),
         Waiting::ClaimTerminating { outlook: ClaimOutlook::Moves, .. } => {
             claim_terminating(ClaimOutlook::MovesAlone)
@@ -338,10 +338,7 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
         Waiting::OrderWaits(..) => Waiting::BackupFirst(order()),
         Waiting::BackupFirst(_) => Waiting::ReadAgain(order()),
         Waiting::ReadAgain(_) => Waiting::RestoringInPlace(order()),
-        Waiting::RestoringInPlace(_) => {
-            Waiting::PodNotTerminated { member: name("demo-1"), node: Some("n1".to_owned()), order: order() }
-        }
-        Waiting::PodNotTerminated { .. } => Waiting::Recovering { from: RecoverFrom::Auto, logs: logs() },
+        Waiting::RestoringInPlace(_) => Waiting::Recovering { from: RecoverFrom::Auto, logs: logs() },
         Waiting::Recovering { .. } => Waiting::RecoveryEnded { withdrawn: true },
         Waiting::RecoveryEnded { withdrawn: true } => Waiting::RecoveryEnded { withdrawn: false },
         Waiting::RecoveryEnded { withdrawn: false } => {

@@ -90,10 +90,7 @@ fn cases() -> Vec<Case> {
         });
         world.settle();
     });
-    let hibernating = running(|world| {
-        spec(world, "size", json!(0));
-        world.pass();
-    });
+    let hibernating = running(|world| spec(world, "size", json!(0)));
     let waking = running(|world| {
         spec(world, "size", json!(0));
         world.settle();

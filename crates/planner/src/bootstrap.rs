@@ -18,7 +18,7 @@ use quorate_model::snapshot::{List, Pod};
 use quorate_model::{Effect, KubeEffect, MemberName, PeerUrl, Step, Token, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON, Progress, for_all};
-use crate::{facts, restart, restore, upgrade, upkeep};
+use crate::{facts, restart, restore, stop, upgrade, upkeep};
 
 pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
     if draft.record.is_bootstrapped() {
@@ -168,9 +168,7 @@ fn unknown_pods(draft: &Draft<'_>) -> Option<Vec<MemberName>> {
 fn delete_late_pods(draft: &mut Draft<'_>) {
     if draft.record.attempt > 0 {
         let late = draft.seen.pods.iter().filter(|(_, pod)| !pod.joined).map(|(name, _)| name.clone());
-        for name in late.collect::<Vec<_>>() {
-            let _ = draft.delete_pod(Step::BA, &name);
-        }
+        let _ = stop::all(draft, Step::BA, &late.collect::<Vec<_>>());
     }
 }
 
@@ -219,7 +217,7 @@ fn has_served(draft: &Draft<'_>) -> bool {
 /// BA: Pods first, then volumes, then the names.
 fn delete_attempt(draft: &mut Draft<'_>) -> Progress {
     let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
-    if !for_all(&members, |member| draft.delete_pod(Step::BA, member)).is_done()
+    if !stop::all(draft, Step::BA, &members).is_done()
         || !for_all(&members, |member| draft.delete_volume(Step::BA, member)).is_done()
     {
         return Progress::Pending;

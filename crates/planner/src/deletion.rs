@@ -9,6 +9,7 @@ use crate::backup;
 use crate::bootstrap;
 use crate::certificates;
 use crate::draft::{DONE, Draft, Flow, ON, Progress, for_all};
+use crate::stop;
 
 pub(crate) fn finalize(draft: &mut Draft<'_>) -> Flow {
     if let Some(why) = &draft.seen.data_store {
@@ -23,19 +24,13 @@ pub(crate) fn finalize(draft: &mut Draft<'_>) -> Flow {
     // After the Pods are gone, nothing would show it.
     bootstrap::record_leader(draft);
     if backup::before_the_end(draft).is_done()
-        && delete_pods(draft).is_done()
+        && stop::every_pod(draft, Step::D1).is_done()
         && delete_volumes(draft).is_done()
         && for_all(&Ca::ALL, |ca| keep_or_delete_authority(draft, *ca)).is_done()
     {
         draft.propose(Effect::kube(Step::D3, KubeEffect::RemoveFinalizer));
     }
     DONE
-}
-
-/// D1.
-fn delete_pods(draft: &mut Draft<'_>) -> Progress {
-    let pods: Vec<MemberName> = draft.seen.pods.keys().cloned().collect();
-    for_all(&pods, |member| draft.delete_pod(Step::D1, member))
 }
 
 /// D2. An attempt that never had a cluster id never served a client, so there is nothing to retain. An identity annotation on

@@ -222,7 +222,8 @@ impl<'a> Draft<'a> {
         if let Waiting::PodStopping(member) = &waiting
             && self.pod(member).is_some_and(|pod| pod.is_stuck(self.now))
         {
-            waiting = Waiting::PodStopsLate(member.clone());
+            let node = self.pod(member).and_then(|pod| pod.node.clone());
+            waiting = Waiting::PodStopsLate { member: member.clone(), node };
         }
         self.needs_proof |= matches!(waiting, Waiting::Unsafe(Unsafe::NotProven(_)));
         if !self.waiting.contains(&waiting) {

@@ -1,10 +1,11 @@
-//! Size zero and wake. Z1 delete Pods: first those that are not labelled joined, then followers, the leader last; Z2 volumes
-//! and ids stay. On waking W1 creates all Pods at once on the same volumes, as `existing`.
+//! Size zero and wake. Z1 delete Pods: first those that are not labelled joined, then all others; Z2 volumes and ids stay. On waking W1
+//! creates all Pods at once on the same volumes, as `existing`.
 
+use quorate_model::snapshot::Pod;
 use quorate_model::{MemberName, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
-use crate::{certificates, connection, facts, upkeep};
+use crate::{certificates, connection, facts, stop, upkeep};
 
 pub(crate) fn stop_or_wake(draft: &mut Draft<'_>) -> Flow {
     let at_zero = draft.record.target.as_ref().is_some_and(|target| target.size == 0);
@@ -19,38 +20,25 @@ pub(crate) fn stop_or_wake(draft: &mut Draft<'_>) -> Flow {
     let _ = certificates::provide(draft);
     connection::keep_up(draft);
     upkeep::apply_metadata(draft);
-    // One at a time, so that the leader writes last. One that is stuck on a node that is gone delays no other.
-    let stopping: Vec<_> = draft.seen.pods.iter().filter(|(_, pod)| pod.terminating).collect();
-    for (name, _) in &stopping {
-        let _ = draft.delete_pod(Step::Z1, name);
-    }
-    if stopping.iter().any(|(_, pod)| !pod.is_stuck(draft.now)) {
-        return DONE;
-    }
-    if let Some(next) = next_to_stop(draft) {
-        let _ = draft.delete_pod(Step::Z1, &next);
-    } else {
-        report_lost_volumes(draft);
-    }
+    // An emptied bootstrap member would start as new once no member is left that knows it. Once its Pod is labelled joined, the guard
+    // refuses that, and a Pod that stops starts nothing any more.
+    let may_start_new = |pod: &Pod| !pod.joined && !pod.terminating;
+    let first = draft.seen.pods.iter().filter(|(_, pod)| may_start_new(pod)).map(|(name, _)| name.clone());
+    let first: Vec<MemberName> = first.collect();
+    let _ =
+        if first.is_empty() { stop::every_pod(draft, Step::Z1) } else { stop::all(draft, Step::Z1, &first) };
+    report_lost_volumes(draft);
     DONE
 }
 
 /// What is lost while the cluster sleeps is told before it is to wake.
 fn report_lost_volumes(draft: &mut Draft<'_>) {
-    let voters: Vec<MemberName> = draft.record.voters().cloned().collect();
+    // Until its Pod is gone, a claim that is being deleted still has the data.
+    let has_stopped = |voter: &&MemberName| draft.pod(voter).is_none_or(|pod| pod.is_stuck(draft.now));
+    let voters: Vec<MemberName> = draft.record.voters().filter(has_stopped).cloned().collect();
     for voter in voters {
         if facts::lost_its_volume(draft, &voter) || draft.seen.claim_is_terminating(&draft.record, &voter) {
             draft.wait(Waiting::VolumeLost(voter));
         }
     }
-}
-
-fn next_to_stop(draft: &Draft<'_>) -> Option<MemberName> {
-    let pods = draft.seen.pods.iter().filter(|(_, pod)| !pod.terminating);
-    let highest_first = pods.max_by_key(|(name, pod)| {
-        // An emptied bootstrap member would start as new once no member is left that knows it. Once its Pod is labelled
-        // joined, the guard refuses that.
-        (!pod.joined, !draft.is_leader(name), draft.seen.cluster.ordinal(name))
-    });
-    highest_first.map(|(name, _)| name.clone())
 }

@@ -12,7 +12,7 @@ use quorate_model::snapshot::Volume;
 use quorate_model::{MemberName, Revision, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON, Progress, for_all};
-use crate::{claims, incarnation, restore, upgrade};
+use crate::{claims, incarnation, restore, stop, upgrade};
 
 pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
     delete_superseded_pods(draft);
@@ -26,7 +26,7 @@ pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
         return ON;
     }
     draft.wait(Waiting::RestoringInPlace(next.order.clone()));
-    if stop_members(draft, &next.order).is_done()
+    if stop::every_pod(draft, Step::J2).is_done()
         && quarantine_volumes(draft).is_done()
         && let Err(why) = incarnation::begin(draft)
     {
@@ -38,9 +38,7 @@ pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
 /// A late call may create a Pod of an earlier incarnation again. Its names are never used again, so nothing needs it.
 fn delete_superseded_pods(draft: &mut Draft<'_>) {
     let pods = draft.seen.pods.keys().filter(|member| draft.seen.is_superseded(member));
-    for member in pods.cloned().collect::<Vec<_>>() {
-        let _ = draft.delete_pod(Step::J2, &member);
-    }
+    let _ = stop::all(draft, Step::J2, &pods.cloned().collect::<Vec<_>>());
 }
 
 /// J1. Whatever refuses the snapshot refuses it here, while the present members still serve. Returns whether the order is recorded.
@@ -170,19 +168,6 @@ fn is_withdrawn(draft: &Draft<'_>, next: &NextIncarnation) -> bool {
         Order::Recovery { .. } => draft.seen.recover_from.is_none(),
     };
     is_gone && !next.stopped
-}
-
-/// J2. Done when no Pod of the cluster is left. Kubernetes shows a Pod until its kubelet reports that its containers have stopped. Where no
-/// kubelet can, it removes the Pod once the Node is deleted, or has the taint out-of-service.
-fn stop_members(draft: &mut Draft<'_>, order: &Order) -> Progress {
-    let pods: Vec<MemberName> = draft.seen.pods.keys().cloned().collect();
-    for member in &pods {
-        if let Some(pod) = draft.pod(member).filter(|pod| pod.is_stuck(draft.now)) {
-            let (member, node, order) = (member.clone(), pod.node.clone(), order.clone());
-            draft.wait(Waiting::PodNotTerminated { member, node, order });
-        }
-    }
-    for_all(&pods, |member| draft.delete_pod(Step::J2, member))
 }
 
 /// J3. Records that every member is stopped, then quarantines the volumes (R17): of members, of those that were joining or leaving, and of those that left.

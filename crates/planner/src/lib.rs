@@ -41,6 +41,7 @@ mod rotate;
 pub mod safety;
 mod scale;
 mod shrink;
+mod stop;
 pub mod upgrade;
 mod upkeep;
 mod waves;

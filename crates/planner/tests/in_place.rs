@@ -393,7 +393,7 @@ fn nothing_new_begins_while_a_pod_of_an_old_member_is_left_and_a_late_one_is_nam
     world.now = world.now + Span::seconds(120);
     let plan = world.plan();
     let stays = |waiting: &Waiting| {
-        matches!(waiting, Waiting::PodNotTerminated { member, node, .. }
+        matches!(waiting, Waiting::PodStopsLate { member, node }
             if *member == name("demo-1") && node.as_deref() == Some("n1"))
     };
     assert!(plan.waiting.iter().any(stays), "{:?}", plan.waiting);
@@ -420,8 +420,8 @@ fn o03_new_members_begin_only_when_the_kubelet_or_the_end_of_its_node_has_ended_
     world.now = world.now + Span::seconds(6 * 3600);
     let plan = world.plan();
     let named = |waiting: &Waiting| {
-        matches!(waiting, Waiting::PodNotTerminated { member, node, order: by }
-            if *member == name("demo-1") && node.as_deref() == Some("n1") && *by == order("back"))
+        matches!(waiting, Waiting::PodStopsLate { member, node }
+            if *member == name("demo-1") && node.as_deref() == Some("n1"))
     };
     assert!(plan.waiting.iter().any(named), "{:?}", plan.waiting);
     assert!(plan.effects.is_empty() && plan.recorded_steps.is_empty(), "{plan:?}");

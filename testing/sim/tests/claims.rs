@@ -138,14 +138,6 @@ fn m01_a_claim_whose_deletion_no_watch_has_told_yet_keeps_its_pod() {
         let then = [(AT_ONCE, edit(&spec)), (AT_ONCE, behind(1))];
         ends_well(&claims_are_deleted(1, &ALL[..1], &then));
     }
-    // One Pod after another stops.
-    for at in ["after:Z1#2", "after:Z1#3"] {
-        let sleeps = json!({ "at": AT_REST, "what": edit(&json!({ "size": 0 })) });
-        let deleted = json!({ "at": at, "what": { "fault": { "delete-claim": "demo-0" } } });
-        let behind = json!({ "at": AT_ONCE, "what": behind(1) });
-        let wakes = json!({ "at": AT_REST, "what": edit(&json!({ "size": 3 })) });
-        ends_well(&json!({ "spec": plain(3), "departures": [sleeps, deleted, behind, wakes] }));
-    }
 }
 
 /// No record names the members any more. The claims say whose data they are.

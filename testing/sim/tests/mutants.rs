@@ -241,13 +241,14 @@ fn staged() -> Vec<Staged> {
             Some(What::Delete),
             vec![rogue(RogueEffect::DeleteKept("demo-0".to_owned()))],
         ),
-        // R21: somebody deletes the claim of a member while the cluster goes to size zero, and its Pod is stopped all the same.
+        // R21: somebody deletes the claim of a member while the cluster goes to size zero, and its Pod is stopped all the same: by the next
+        // pass, since a request fails in this one.
         at(
             "ClaimTerminating",
             Property::NoActEndsData,
             &[3, 0],
             None,
-            vec![fault(Fault::DeleteClaim("demo-0".to_owned()))],
+            vec![fault(Fault::DeleteClaim("demo-0".to_owned())), fault(Fault::Request(RequestOutcome::Lost))],
         ),
         // R17: the volume of a member that somebody removed is deleted at once.
         at(

@@ -134,10 +134,16 @@ impl<'a> Picture<'a> {
 
     /// Its members make way for another incarnation: what that waits for.
     pub(super) fn restores_in_place(&self) -> Option<Explanation> {
-        self.record.next_incarnation.as_ref()?;
+        let order = &self.record.next_incarnation.as_ref()?.order;
         // One that stays holds everything up, so it comes first.
-        let stays = self
-            .waits(|waiting| matches!(waiting, Waiting::PodNotTerminated { .. }).then(|| explain(waiting)));
+        let stays =
+            self.waits(|waiting| matches!(waiting, Waiting::PodStopsLate { .. }).then(|| text(waiting)));
+        let stays = stays.map(|text| {
+            let text = format!(
+                "{order} waits: {text}. No new member is started beside it. Or delete {order}: then the old members start again"
+            );
+            Explanation::new(Reason::PodNotTerminated, text)
+        });
         let moves = || {
             self.waits(|waiting| matches!(waiting, Waiting::RestoringInPlace(_)).then(|| explain(waiting)))
         };

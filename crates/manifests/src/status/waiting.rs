@@ -250,11 +250,9 @@ fn row(waiting: &Waiting) -> Row {
         ),
         Waiting::PodStarting(member) => moves(Reason::Restarting, format!("Pod {member} is starting")),
         Waiting::PodStopping(member) => moves(Reason::Restarting, format!("Pod {member} is stopping")),
-        Waiting::PodStopsLate(member) => waits(
-            Reason::Restarting,
-            format!("Pod {member} has not stopped within its grace period: its node may be down"),
-        )
-        .stopping(Stops::Nothing),
+        Waiting::PodStopsLate { member, node } => {
+            waits(Reason::PodNotTerminated, text::pod_not_terminated(member, node.as_deref())).stopping(Stops::Nothing)
+        }
         Waiting::PodStuck(member, why) => waits(Reason::PodStuck, format!("Pod {member} cannot run: {why}")),
         Waiting::VolumeGoing(member) => {
             moves(Reason::Scaling, format!("PersistentVolumeClaim {member} is being deleted"))
@@ -471,10 +469,6 @@ fn row(waiting: &Waiting) -> Row {
                 "{order} replaces the data: every member is stopped, its volume is quarantined, and new members begin with the snapshot"
             ),
         ),
-        Waiting::PodNotTerminated { member, node, order } => {
-            waits(Reason::PodNotTerminated, text::pod_not_terminated(member, node.as_deref(), order))
-                .stopping(Stops::Nothing)
-        }
     }
 }
 

@@ -138,7 +138,12 @@ pub enum Waiting {
     /// A Pod must be gone before the next step.
     PodStopping(MemberName),
     /// Its kubelet did not stop it in time: its node may be gone. It may last for hours.
-    PodStopsLate(MemberName),
+    PodStopsLate {
+        /// The member.
+        member: MemberName,
+        /// Its node.
+        node: Option<String>,
+    },
     /// A volume must be gone before the next step.
     VolumeGoing(MemberName),
     /// Somebody deleted the claim of a member. Its data live as long as its Pod, which is not stopped.
@@ -323,13 +328,4 @@ pub enum Waiting {
     ReadAgain(Order),
     /// The members make way for another incarnation.
     RestoringInPlace(Order),
-    /// The kubelet has not confirmed that a Pod of the incarnation that is replaced stopped.
-    PodNotTerminated {
-        /// The member.
-        member: MemberName,
-        /// Its node.
-        node: Option<String>,
-        /// The order that waits for it.
-        order: Order,
-    },
 }

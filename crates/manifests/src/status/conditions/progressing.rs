@@ -65,7 +65,7 @@ fn under_way(picture: &Picture<'_>) -> Option<Finding> {
     let restarts =
         |effect: &Effect| matches!(effect.as_kube(), Some(KubeEffect::CreatePod { boot: Boot::Resume, .. }));
     let moves = |waiting: &Waiting| {
-        matches!(waiting, Waiting::PodStarting(_) | Waiting::PodStopping(_) | Waiting::PodStopsLate(_))
+        matches!(waiting, Waiting::PodStarting(_) | Waiting::PodStopping(_) | Waiting::PodStopsLate { .. })
     };
     let restarting = picture.plan.effects.iter().any(restarts) || picture.plan.waiting.iter().any(moves);
     let reason = if picture.is_coming_up() {

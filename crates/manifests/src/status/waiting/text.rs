@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 
 use quorate_api::{Reason, keys, quantity};
 use quorate_model::effect::{ClaimOutlook, Unsafe};
-use quorate_model::incarnation::Order;
 use quorate_model::quorum::quorum;
 use quorate_model::quorum_recovery::{Log, RecoverFrom};
 use quorate_model::record::RecordDoubt;
@@ -364,11 +363,10 @@ pub(super) fn claim_terminating(member: &MemberName, outlook: ClaimOutlook) -> S
     )
 }
 
-pub(super) fn pod_not_terminated(member: &MemberName, node: Option<&str>, order: &Order) -> String {
+pub(super) fn pod_not_terminated(member: &MemberName, node: Option<&str>) -> String {
     let node = node.unwrap_or("unknown");
     format!(
-        "{order} waits for Pod {member}: the kubelet of Node {node} has not confirmed that it stopped, so it may still acknowledge \
-         writes. No new member is started beside it. Bring the node back. If the machine is off for certain, \
-         delete the Node or give it the taint node.kubernetes.io/out-of-service. Or delete {order}: then the old members start again"
+        "the kubelet of Node {node} has not confirmed that Pod {member} stopped, so it may still serve. Bring the node back. If the machine is \
+         off for certain, delete the Node or give it the taint node.kubernetes.io/out-of-service"
     )
 }
