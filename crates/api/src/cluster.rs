@@ -38,7 +38,7 @@ pub use network_policy::NetworkPolicySpec;
 pub use options::{AutoCompactionMode, EtcdOptions};
 pub use placement::{OneMemberPerNode, PlacementSpec, Zones};
 pub use pod::{PodMetadata, PodSpec, PodTemplate, Resources};
-pub use recovery::{DEFAULT_GRACE_PERIOD, DEFAULT_KEEP_VOLUMES, DEFAULT_TIMEOUT, RecoverySpec};
+pub use recovery::{DEFAULT_GRACE_PERIOD, DEFAULT_KEEP_VOLUMES, RecoverySpec};
 pub use service::{ServiceSpec, ServiceType, TrafficDistribution};
 pub use storage::{AccessMode, DEFAULT_VOLUME_SIZE, Medium, Retention, RetentionPolicy, StorageSpec};
 pub use tls::{

@@ -305,8 +305,6 @@ reasons! {
     NoReplacement: EtcdCluster;
     /// The data of a member are lost, and `spec.recovery.enabled` is false.
     ReplacementDisabled: EtcdCluster;
-    /// Replacements failed as often as `spec.recovery.maxRetries` admits.
-    ReplacementFailed: EtcdCluster;
     /// A member was replaced.
     MemberReplaced: EtcdCluster;
     /// A newer operator wrote the status. Members are kept running, and nothing else is done.

@@ -18,8 +18,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube_core::Resource;
 use quorate_api::cluster::{
-    AfterRestore, DEFAULT_GRACE_PERIOD, DEFAULT_KEEP_VOLUMES, DEFAULT_TIMEOUT, MAX_SIZE, OperatorDefaults,
-    TlsProvider,
+    AfterRestore, DEFAULT_GRACE_PERIOD, DEFAULT_KEEP_VOLUMES, MAX_SIZE, OperatorDefaults, TlsProvider,
 };
 use quorate_api::{EtcdCluster, EtcdRestore, duration, keys};
 use quorate_model::auth::AuthPolicy;
@@ -419,12 +418,7 @@ fn replacement_policy(cluster: &EtcdCluster) -> ReplacementPolicy {
         let seconds = duration::seconds(given).or_else(|| duration::seconds(default));
         Span(seconds.unwrap_or(0).saturating_mul(1000))
     };
-    ReplacementPolicy {
-        enabled: spec.enabled,
-        grace: span(&spec.grace_period, DEFAULT_GRACE_PERIOD),
-        timeout: span(&spec.timeout, DEFAULT_TIMEOUT),
-        max_retries: spec.max_retries,
-    }
+    ReplacementPolicy { enabled: spec.enabled, grace: span(&spec.grace_period, DEFAULT_GRACE_PERIOD) }
 }
 
 /// The volumes with the label of the cluster, and recorded ones from which somebody took it.

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{
     Node, NodeCondition, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim,
 };
-use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use quorate_model::quorum_recovery::NodeState;
 use quorate_model::snapshot::Site;
@@ -25,8 +24,6 @@ const NODE_KEYS: [&str; 3] = ["/hostname", "/node", "/nodename"];
 pub struct SiteQuestion {
     /// The PersistentVolume that is bound to it.
     pub volume: Option<String>,
-    /// Its storage class.
-    pub class: Option<String>,
     /// When the claim was created.
     pub since: Option<Instant>,
     /// The node of the member's last Pod.
@@ -51,7 +48,6 @@ impl SiteQuestion {
         let named = |name: Option<&String>| name.filter(|name| !name.is_empty()).cloned();
         Self {
             volume: named(spec.and_then(|spec| spec.volume_name.as_ref())),
-            class: named(spec.and_then(|spec| spec.storage_class_name.as_ref())),
             since: created(&claim.metadata),
             node: None,
             served_on: None,
@@ -75,13 +71,8 @@ pub fn pins(volume: &PersistentVolume) -> Vec<Pin> {
     if pins.iter().any(Vec::is_empty) { Vec::new() } else { pins.into_iter().flatten().collect() }
 }
 
-/// Whether a class binds its volumes when a Pod uses them.
-pub fn waits_for_consumer(class: &StorageClass) -> bool {
-    class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
-}
-
 /// What follows for the volume from the nodes that its pins select: each pin with the nodes that match it.
-pub fn judge(pins: &[(Pin, Vec<Arc<Node>>)], waits_for_consumer: bool) -> Site {
+pub fn judge(pins: &[(Pin, Vec<Arc<Node>>)]) -> Site {
     let is_gone = |(_, nodes): &(Pin, Vec<Arc<Node>>)| nodes.iter().all(|node| is_out_of_service(node));
     let gone = !pins.is_empty() && pins.iter().all(is_gone);
     let names: Vec<&str> = pins.iter().map(|(pin, _)| pin.value.as_str()).collect();
@@ -90,7 +81,7 @@ pub fn judge(pins: &[(Pin, Vec<Arc<Node>>)], waits_for_consumer: bool) -> Site {
     } else {
         format!("Node {} does not exist any more", names.join(", "))
     };
-    Site { waits_for_consumer, gone: gone.then_some(why), ..Site::default() }
+    Site { gone: gone.then_some(why), ..Site::default() }
 }
 
 /// Why the node of a volume seems to be another machine than the one it was made on: the volume is a directory or a disk of the node,
@@ -204,13 +195,13 @@ mod tests {
         let judged = |nodes: Vec<Node>| {
             let nodes: Vec<_> = nodes.into_iter().map(Arc::new).collect();
             let found: Vec<_> = by_hostname().into_iter().map(|pin| (pin, nodes.clone())).collect();
-            judge(&found, false).gone
+            judge(&found).gone
         };
         assert_eq!(judged(vec![node(None)]), None);
         assert_eq!(judged(vec![node(Some("node.kubernetes.io/unreachable"))]), None);
         assert!(judged(vec![]).unwrap().contains("does not exist"));
         assert!(judged(vec![node(Some(OUT_OF_SERVICE))]).unwrap().contains(OUT_OF_SERVICE));
-        assert_eq!(judge(&[], false).gone, None, "a volume that is pinned nowhere");
+        assert_eq!(judge(&[]).gone, None, "a volume that is pinned nowhere");
     }
 
     #[test]

@@ -138,8 +138,6 @@ pub(crate) fn read(
             why: annotation(keys::QUARANTINE_REASON).cloned().unwrap_or_default(),
         }),
         bytes: requested.and_then(quantity::bytes).unwrap_or(0),
-        trouble: trouble(volume),
-        bound: phase(volume) == Some("Bound"),
         lost: phase(volume) == Some(LOST),
         capacity: volume
             .status
@@ -165,19 +163,4 @@ fn copied_by(volume: &PersistentVolumeClaim) -> Option<String> {
 
 fn phase(volume: &PersistentVolumeClaim) -> Option<&str> {
     volume.status.as_ref()?.phase.as_deref()
-}
-
-/// A claim that waits for its first consumer is not in trouble.
-fn trouble(volume: &PersistentVolumeClaim) -> Option<String> {
-    let status = volume.status.as_ref()?;
-    if phase(volume) == Some(LOST) {
-        return Some("Lost: the storage behind the claim is gone".to_owned());
-    }
-    let failed = |type_: &str| type_ == "ControllerResizeError" || type_ == "NodeResizeError";
-    let conditions = status.conditions.iter().flatten();
-    let failed =
-        conditions.filter(|condition| condition.status == "True").find(|condition| failed(&condition.type_));
-    failed.map(|condition| {
-        format!("{}: {}", condition.type_, condition.message.as_deref().unwrap_or("no message"))
-    })
 }

@@ -309,12 +309,8 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
         Waiting::Comparing(_) => {
             Waiting::NotCompared { unknown: BTreeSet::from([demo()]), kept_out: vec![demo()] }
         }
-        Waiting::NotCompared { .. } => {
-            Waiting::ClaimPending { claim: name("demo-3"), replaced: demo(), why: None }
-        }
-        Waiting::ClaimPending { .. } => Waiting::ReplacementDisabled { member: demo(), loss: Loss::VolumeGone },
-        Waiting::ReplacementDisabled { .. } => Waiting::ReplacementFailed { member: demo(), failures: 4 },
-        Waiting::ReplacementFailed { .. } => {
+        Waiting::NotCompared { .. } => Waiting::ReplacementDisabled { member: demo(), loss: Loss::VolumeGone },
+        Waiting::ReplacementDisabled { .. } => {
             Waiting::Downgrading("etcd is asked to go back to 3.6".to_owned())
         }
         Waiting::Downgrading(_) => Waiting::Wave(
@@ -467,8 +463,7 @@ fn after_refusal(why: &Unsafe) -> Option<Unsafe> {
         Unsafe::NoClientGrace => Unsafe::ClientsHaveTime,
         Unsafe::ClientsHaveTime => Unsafe::LacksCredential(demo()),
         Unsafe::LacksCredential(_) => Unsafe::AuthorityKept,
-        Unsafe::AuthorityKept => Unsafe::NoClaim(demo()),
-        Unsafe::NoClaim(_) => Unsafe::NotLost(demo()),
+        Unsafe::AuthorityKept => Unsafe::NotLost(demo()),
         Unsafe::NotLost(_) => Unsafe::DataUndecided(demo()),
         Unsafe::DataUndecided(_) => {
             Unsafe::AlarmHolds(Alarm { member: MemberId(0xb0), kind: AlarmKind::NoSpace })
@@ -627,6 +622,12 @@ fn situations() -> Vec<World> {
         running(&|world| spec(world, "paused", json!(true))),
         running(&|world| world.versions.extend([("demo-0".to_owned(), Version::new(3, 5, 2))])),
         running(&|world| world.remove(Kind::Pod, "demo-2")),
+        running(&|world| {
+            let order = format!("demo-1/{}", world.members[1].id);
+            world.edit(Kind::Cluster, "demo", |cluster| {
+                cluster["metadata"]["annotations"] = json!({ keys::REPLACE_MEMBER: order });
+            });
+        }),
         running(&|world| world.silent.extend(["demo-2".to_owned()])),
         running(&|world| {
             world.silent.insert("demo-2".to_owned());
@@ -761,8 +762,8 @@ fn events() -> Vec<String> {
     for (result, message) in [
         (RecoveryResult::Succeeded, "demo-1 was replaced: its PersistentVolumeClaim is gone"),
         (
-            RecoveryResult::Failed,
-            "PersistentVolumeClaim demo-3 was not usable within 30m. demo-1 was not removed",
+            RecoveryResult::Withdrawn,
+            "demo-1 was not replaced: the annotation that ordered it was removed, so the order is withdrawn",
         ),
     ] {
         let (last_result, message) = (Some(result), message.to_owned());

@@ -112,10 +112,10 @@ fn loss() -> impl Strategy<Value = Loss> {
 /// Of the last replacement status has the second.
 fn recovery() -> impl Strategy<Value = (Option<Suspicion>, Option<Replacement>, Option<Replaced>)> {
     let (at, name) = (0..4_000_000_000_000_i64, || text().prop_map(MemberName::new));
-    let ends = [ReplacementEnd::Succeeded, ReplacementEnd::Failed, ReplacementEnd::Withdrawn];
+    let ends = [ReplacementEnd::Succeeded, ReplacementEnd::Withdrawn];
     let end = prop::sample::select(ends.to_vec());
-    (loss(), at, prop::option::of(text()), name(), end, any::<u32>(), any::<[bool; 3]>()).prop_map(
-        |(loss, at, rechecked, member, end, failures, [suspected, active, last])| {
+    (loss(), at, prop::option::of(text()), name(), end, any::<[bool; 3]>()).prop_map(
+        |(loss, at, rechecked, member, end, [suspected, active, last])| {
             let since = Instant(at);
             let suspicion = Suspicion { loss, since, rechecked: rechecked.map(Uid::new) };
             let replaced = Replaced {
@@ -123,7 +123,6 @@ fn recovery() -> impl Strategy<Value = (Option<Suspicion>, Option<Replacement>, 
                 end,
                 message: format!("{member} was replaced"),
                 at: Instant(at / 1000 * 1000),
-                failures,
             };
             (
                 suspected.then_some(suspicion),

@@ -345,10 +345,6 @@ pub struct Volume {
     pub gave_way: bool,
     /// The bytes that it requests.
     pub bytes: u64,
-    /// Why it is not usable, as Kubernetes reports it, if it is not.
-    pub trouble: Option<String>,
-    /// A PersistentVolume is bound to it.
-    pub bound: bool,
     /// The bytes that it has, once it is bound. A growth may take a while, or never come about.
     pub capacity: Option<u64>,
     /// It has grown, and its file system grows when it is mounted next.

@@ -20,7 +20,7 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
     else {
         return ON;
     };
-    // Only its name and its volume exist: they are for whichever lost member is replaced first (R6).
+    // Only its name exists, or its volume, too: the lost member is removed first (R6).
     if draft.listed(&name).is_none() && member.id.is_none() && facts::lost_voter(draft).is_some() {
         return ON;
     }

@@ -1,6 +1,6 @@
 //! Replaces a member whose data are certainly lost or differ from those of a majority (`Snapshot::is_lost`), or that a person orders to
-//! replace, or whose claim is being deleted. P0 note that data may be lost, and look again when the grace period is over; P1 record the intent; P2 the volume of the new member exists; P3 to P5
-//! remove the member as in shrink, its volume is quarantined; P6 growth adds the new member; P7 record how it ended.
+//! replace, or whose claim is being deleted. P0 note that data may be lost, and look again when the grace period is over; P1 record the intent; P3 to P5 remove the member as in
+//! shrink, its volume is quarantined; P6 growth adds the new member; P7 record how it ended.
 //!
 //! A lost member is removed before another is added (R6). A healthy one that a person orders to replace, or whose data go with its Pod
 //! (R21), is removed last: the new member is a voter by then, so no redundancy is lost, and a cluster of one can move, too.
@@ -66,7 +66,7 @@ pub(crate) fn withdraw_order(draft: &mut Draft<'_>) {
     let message = format!(
         "{member} was not replaced: the annotation that ordered it was removed, so the order is withdrawn"
     );
-    give_up(draft, &member, ReplacementEnd::Withdrawn, message);
+    give_up(draft, &member, message);
     let size = draft.record.target.as_ref().map_or(0, |target| target.size);
     if draft.record.voters().count() > size {
         let others = draft.record.voters().filter(|voter| **voter != member);
@@ -80,9 +80,13 @@ pub(crate) fn withdraw_order(draft: &mut Draft<'_>) {
 /// Whether it is too late to withdraw an order: another voter has the place of the member, and that one is not sound. If it stayed, the next
 /// scale-in would remove it and delete its volume, which the replacement keeps.
 fn has_its_place(draft: &Draft<'_>, member: &MemberName) -> bool {
+    has_successor(draft, member) && !draft.seen.is_sound(member, draft.now)
+}
+
+/// Whether the cluster has its size without this member.
+fn has_successor(draft: &Draft<'_>, member: &MemberName) -> bool {
     let size = draft.record.target.as_ref().map_or(0, |target| target.size);
-    let others = draft.record.voters().filter(|voter| *voter != member).count();
-    others >= size && !draft.seen.is_sound(member, draft.now)
+    draft.record.voters().filter(|voter| *voter != member).count() >= size
 }
 
 /// Ends the replacement that is under way, if it is over, and begins the next one.
@@ -96,7 +100,7 @@ pub(crate) fn lost_members(draft: &mut Draft<'_>) -> Flow {
         if draft.seen.is_ordered_to_be_replaced(&lost) {
             return begin(draft, &lost, Loss::Ordered);
         }
-        if may_try(draft, &lost, loss) {
+        if is_enabled(draft, &lost, loss) {
             return begin(draft, &lost, loss);
         }
     }
@@ -113,7 +117,7 @@ pub(crate) fn lost_members(draft: &mut Draft<'_>) -> Flow {
                 "{member} was not moved: voter {voter} has not been healthy for more than {UNHEALTHY_VOTER_DEADLINE}, and no member joins \
                  meanwhile. It is moved once every other member is healthy"
             );
-            give_up(draft, member, ReplacementEnd::Withdrawn, message);
+            give_up(draft, member, message);
         }
         // Growth and shrink go on with it.
         return ON;
@@ -122,7 +126,7 @@ pub(crate) fn lost_members(draft: &mut Draft<'_>) -> Flow {
         return begin(draft, &member, Loss::Ordered);
     }
     match loses_its_claim(draft) {
-        Some(member) if may_try(draft, &member, Loss::ClaimTerminating) => {
+        Some(member) if is_enabled(draft, &member, Loss::ClaimTerminating) => {
             begin(draft, &member, Loss::ClaimTerminating)
         }
         Some(_) | None => ON,
@@ -144,61 +148,34 @@ pub(crate) fn moved_member(draft: &Draft<'_>) -> Option<MemberName> {
     moving_voter(draft).filter(|member| draft.seen.is_healthy(member, draft.now))
 }
 
-/// P2: whether the member may be given up: the volume of the one that takes its place exists. Takes the replacement back where the
-/// member is well again, or where the volume does not come in time.
-pub(crate) fn prepare(draft: &mut Draft<'_>, member: &MemberName) -> Progress {
+/// P1 once more, before P3: whether what the member was chosen by still holds. Else it is a voter again, and the choice is made anew.
+pub(crate) fn confirm(draft: &mut Draft<'_>, member: &MemberName) -> Progress {
     let loss = draft.record.replacement.as_ref().map_or(Loss::Ordered, |replacement| replacement.loss);
     // Chosen as one whose data are there, or removed as a lost one.
     let stage = draft.record.members.get(member).map(|member| member.stage);
     let is_ordered = stage == Some(Stage::Leaving(Leaving::Replaced));
     if loss.is_move() && draft.seen.is_healthy(member, draft.now) {
-        if is_ordered && !safety::needs_claim(&draft.record, member) {
-            // The one that takes its place votes already.
+        if is_ordered && has_successor(draft, member) {
             return Progress::Done;
         }
         // It was not healthy when it was to be removed first. Now the new member comes first.
         draft.enter(Step::P1, member, Stage::Voter);
         return Progress::Pending;
     }
-    if !is_ordered && !facts::is_lost(draft, member) {
-        if draft.record.suspected.contains_key(member) {
-            // Nothing refutes the loss, and at this moment nothing shows it either: its Pod is gone, or a node could not be read.
-            postpone(draft, member, loss);
-        } else {
-            let message = format!("{member} was not replaced: nothing shows any more that its data are lost");
-            give_up(draft, member, ReplacementEnd::Withdrawn, message);
-        }
-        return Progress::Pending;
-    }
+    let is_certain = is_ordered || facts::is_lost(draft, member);
     let others = safety::may_replace(draft.seen, &draft.record, draft.now, member, loss);
-    if let Err(why @ (Unsafe::VoterUnhealthy(_) | Unsafe::WouldLoseQuorum { .. })) = others {
-        // Another member became unhealthy. What would cure it must not wait for this replacement.
-        draft.wait(Waiting::Unsafe(why));
-        postpone(draft, member, loss);
-        return Progress::Pending;
+    match others {
+        // What would cure another member must not wait for this one.
+        Err(why @ (Unsafe::VoterUnhealthy(_) | Unsafe::WouldLoseQuorum { .. })) if is_certain => {
+            draft.wait(Waiting::Unsafe(why));
+        }
+        Ok(()) | Err(_) if is_certain => return Progress::Done,
+        Ok(()) | Err(_) => {}
     }
-    if !safety::needs_claim(&draft.record, member) {
-        return Progress::Done;
+    draft.enter(Step::P1, member, Stage::Voter);
+    if !loss.is_move() {
+        draft.write_record(Step::P1, |record| record.replacement = None);
     }
-    let joining = draft.record.joining().map(|(name, _)| name.clone());
-    let joining = joining.unwrap_or_else(|| draft.record_name(Step::P2, Stage::Joining));
-    let created = draft.create_volume(Step::P2, &joining).is_done();
-    if created && safety::has_claim(draft.seen, &draft.record) {
-        return Progress::Done;
-    }
-    let why = draft.volume(&joining).and_then(|volume| volume.trouble.clone());
-    let since = draft.record.replacement.as_ref().map_or(draft.now, |replacement| replacement.since);
-    let timeout = draft.seen.replacement_policy.timeout;
-    if draft.seen.clock_differs.is_none() && draft.now - since > timeout {
-        let why = why.map_or_else(String::new, |why| format!(" ({why})"));
-        let message = format!(
-            "PersistentVolumeClaim {joining}, for the member that takes the place of {member}, was not usable within \
-             {timeout}{why}. {member} was not removed"
-        );
-        give_up(draft, member, ReplacementEnd::Failed, message);
-        return Progress::Pending;
-    }
-    draft.wait(Waiting::ClaimPending { claim: joining, replaced: member.clone(), why });
     Progress::Pending
 }
 
@@ -381,18 +358,12 @@ fn begin(draft: &mut Draft<'_>, member: &MemberName, loss: Loss) -> Flow {
 }
 
 /// Whether the operator replaces this member without an order.
-fn may_try(draft: &mut Draft<'_>, member: &MemberName, loss: Loss) -> bool {
-    let policy = draft.seen.replacement_policy;
-    if !policy.enabled {
+fn is_enabled(draft: &mut Draft<'_>, member: &MemberName, loss: Loss) -> bool {
+    let enabled = draft.seen.replacement_policy.enabled;
+    if !enabled {
         draft.wait(Waiting::ReplacementDisabled { member: member.clone(), loss });
-        return false;
     }
-    let failures = draft.record.last_replacement.as_ref().map_or(0, |last| last.failures);
-    if failures > policy.max_retries {
-        draft.wait(Waiting::ReplacementFailed { member: member.clone(), failures });
-        return false;
-    }
-    true
+    enabled
 }
 
 /// P7: the member is gone from etcd's list, and the cluster has its size again.
@@ -413,38 +384,25 @@ fn conclude(draft: &mut Draft<'_>) {
     end(draft, member, ReplacementEnd::Succeeded, message);
 }
 
-/// The member is a voter again, until its replacement may go on. An order stays recorded.
-fn postpone(draft: &mut Draft<'_>, member: &MemberName, loss: Loss) {
+/// A move is not made: the member stays a voter.
+fn give_up(draft: &mut Draft<'_>, member: &MemberName, message: String) {
     draft.enter(Step::P1, member, Stage::Voter);
-    if !loss.is_move() {
-        draft.write_record(Step::P1, |record| record.replacement = None);
-    }
-}
-
-/// Nothing was given up yet: the member stays a voter.
-fn give_up(draft: &mut Draft<'_>, member: &MemberName, how: ReplacementEnd, message: String) {
-    draft.enter(Step::P1, member, Stage::Voter);
-    // Its volume has no data that the others lack. The next attempt has another one.
+    // Its volume has no data that the others lack.
     if let Some(unused) = draft.record.joining().map(|(name, _)| name.clone()) {
-        draft.enter(Step::P2, &unused, Stage::Leaving(Leaving::RolledBack));
+        draft.enter(Step::P7, &unused, Stage::Leaving(Leaving::RolledBack));
     }
-    end(draft, member, how, message);
+    end(draft, member, ReplacementEnd::Withdrawn, message);
 }
 
 fn end(draft: &mut Draft<'_>, member: &MemberName, how: ReplacementEnd, message: String) {
     // Status has seconds.
     let (member, at) = (member.clone(), Instant(draft.now.0.div_euclid(1000) * 1000));
     draft.write_record(Step::P7, |record| {
-        let before = record.last_replacement.as_ref().map_or(0, |last| last.failures);
-        let failures = match how {
-            ReplacementEnd::Succeeded | ReplacementEnd::Withdrawn => 0,
-            ReplacementEnd::Failed => before.saturating_add(1),
-        };
         record.replacement = None;
         // Whatever spoke for it must speak for it during all of another grace period.
         if how == ReplacementEnd::Withdrawn {
             record.suspected.remove(&member);
         }
-        record.last_replacement = Some(Replaced { member, end: how, message, at, failures });
+        record.last_replacement = Some(Replaced { member, end: how, message, at });
     });
 }

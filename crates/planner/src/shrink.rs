@@ -43,11 +43,11 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
                 if may_stay && keep_if_another_is_unhealthy(draft, &name) {
                     continue;
                 }
-                let is_prepared = match why {
-                    Leaving::Lost | Leaving::Replaced => replace::prepare(draft, &name).is_done(),
+                let is_confirmed = match why {
+                    Leaving::Lost | Leaving::Replaced => replace::confirm(draft, &name).is_done(),
                     Leaving::Shrink | Leaving::RolledBack | Leaving::Stray | Leaving::Removed => true,
                 };
-                if is_prepared {
+                if is_confirmed {
                     remove(draft, &name, listed, why);
                 }
                 return DONE;

@@ -66,83 +66,23 @@ fn a_member_whose_volume_is_gone_is_replaced_when_the_grace_period_is_over() {
 }
 
 #[test]
-fn the_new_volume_exists_before_the_lost_member_is_removed_and_it_is_removed_before_the_new_one_is_added() {
+fn a_lost_member_is_removed_first_and_the_next_one_gets_its_name_and_its_volume_afterwards() {
     let mut world = World::running(3);
     lose_volume(&mut world, "demo-1");
     nothing_is_given_up(&mut world, Span::seconds(300));
     world.now = world.now + GRACE;
     let removal = world.plan_that(|plan| removes(plan).is_some());
     assert_eq!(removes(&removal), Some("demo-1"));
-    let claim = &world.seen.volumes[&name("demo-3")];
-    assert_eq!(world.seen.record.members[&name("demo-3")].volume.as_ref(), Some(&claim.uid));
+    assert!(
+        removal.record.joining().is_none(),
+        "whether its claim comes or not: {:?}",
+        removal.record.members
+    );
     assert_eq!(world.voters().len(), 3, "no learner was added before");
     world.carry_out(removal);
     let addition = world.plan_that(adds);
     assert_eq!(world.voters(), ["demo-0", "demo-2"]);
     world.carry_out(addition);
-}
-
-#[test]
-fn a_volume_that_is_not_bound_gives_nothing_up_and_after_the_time_limit_the_member_stays() {
-    let mut world = World::running(3);
-    lose_volume(&mut world, "demo-1");
-    world.seen.replacement_policy.max_retries = 1;
-    nothing_is_given_up(&mut world, Span::seconds(60));
-    world.now = world.now + GRACE;
-    for failures in 1..=2 {
-        world.plan_that(|plan| {
-            plan.effects
-                .iter()
-                .any(|effect| matches!(effect.as_kube(), Some(KubeEffect::CreateVolume { .. })))
-        });
-        let plan = world.plan();
-        world.carry_out(plan);
-        for volume in world.seen.volumes.values_mut() {
-            volume.bound = false;
-        }
-        let plan = world.plan();
-        assert!(
-            plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::ClaimPending { .. })),
-            "{:?}",
-            plan.waiting
-        );
-        world.carry_out(plan);
-        world.now = world.now + Span::seconds(1801);
-        let plan = world.plan();
-        assert_eq!(removes(&plan), None);
-        assert_eq!(plan.record.members[&name("demo-1")].stage, Stage::Voter, "{:?}", plan.waiting);
-        let last = plan.record.last_replacement.clone().unwrap();
-        assert_eq!((last.end, last.failures), (ReplacementEnd::Failed, failures));
-        world.carry_out(plan);
-    }
-    for _ in 0..5 {
-        let plan = world.plan();
-        world.carry_out(plan);
-    }
-    let plan = world.plan();
-    let given_up = |waiting: &Waiting| matches!(waiting, Waiting::ReplacementFailed { failures: 2, .. });
-    assert!(plan.waiting.iter().any(given_up), "{:?}", plan.waiting);
-    assert_eq!(world.voters().len(), 3);
-    // An edit of the spec is another chance.
-    world.seen.desired.pod.revision = quorate_model::target::PodRevision("r2".into());
-    world.seen.desired.pod.content = "r2".into();
-    let plan = world.plan_that(|plan| plan.record.replacement.is_some());
-    assert_eq!(plan.record.replacement.unwrap().member, name("demo-1"));
-}
-
-#[test]
-fn a_class_that_binds_when_the_pod_is_scheduled_holds_nothing_up() {
-    let mut world = World::running(3);
-    lose_volume(&mut world, "demo-1");
-    nothing_is_given_up(&mut world, Span::seconds(60));
-    world.now = world.now + GRACE;
-    for volume in world.seen.volumes.values_mut() {
-        volume.bound = false;
-    }
-    let site = Site { waits_for_consumer: true, ..Site::default() };
-    world.seen.sites.insert(name("demo-3"), site);
-    world.settle();
-    assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-3"]);
 }
 
 #[test]
@@ -221,11 +161,7 @@ fn a_member_whose_volume_is_on_a_node_that_is_gone_for_good_is_replaced_and_its_
     world.settle();
     world.lose_pod("demo-2");
     world.silence("demo-2");
-    let gone = Site {
-        waits_for_consumer: true,
-        gone: Some("Node n1 does not exist any more".to_owned()),
-        ..Site::default()
-    };
+    let gone = Site { gone: Some("Node n1 does not exist any more".to_owned()), ..Site::default() };
     world.seen.sites.insert(name("demo-2"), gone);
     nothing_is_given_up(&mut world, Span(GRACE.0 - 60_000));
     world.now = world.now + Span::seconds(120);
@@ -308,11 +244,7 @@ fn data_that_are_back_before_the_removal_keep_their_member() {
     world.settle();
     world.lose_pod("demo-2");
     world.silence("demo-2");
-    let gone = Site {
-        waits_for_consumer: true,
-        gone: Some("Node n1 does not exist any more".to_owned()),
-        ..Site::default()
-    };
+    let gone = Site { gone: Some("Node n1 does not exist any more".to_owned()), ..Site::default() };
     world.seen.sites.insert(name("demo-2"), gone);
     nothing_is_given_up(&mut world, GRACE);
     world.now = world.now + Span::seconds(120);
@@ -324,8 +256,8 @@ fn data_that_are_back_before_the_removal_keep_their_member() {
     world.settle();
     assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2"]);
     assert_eq!(world.seen.record.members[&name("demo-2")].stage, Stage::Voter);
-    assert_eq!(world.seen.record.last_replacement.as_ref().unwrap().end, ReplacementEnd::Withdrawn);
-    assert_eq!(world.seen.volumes.len(), 3, "the volume for the other member is deleted, it never had data");
+    assert!(world.seen.record.replacement.is_none());
+    assert_eq!(world.seen.volumes.len(), 3, "none was made for another member");
 }
 
 #[test]

@@ -665,8 +665,6 @@ impl World {
                     quarantine: None,
                     gave_way: false,
                     bytes: self.seen.desired.storage.bytes,
-                    trouble: None,
-                    bound: true,
                     capacity: Some(4 << 30),
                     grows_at_mount: false,
                     lost: false,

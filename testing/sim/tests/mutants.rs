@@ -66,10 +66,10 @@ const OF_AUTH: [&str; 9] = [
 /// Only a spec that names an authority has them: `crates/planner/tests/given.rs`, `issued.rs` and `issuance.rs`, and `issued.rs` here, show that they are needed.
 const OF_SOURCES: [&str; 5] = ["OtherSource", "TenantsNeedKey", "verified", "NotAsked", "NotIssuedForThis"];
 
-/// What the budget, which is closed only after the volume of the next member exists, refuses as well; and a verdict that stays while
+/// What the budget, which is closed only in the next pass, refuses as well; and a verdict that stays while
 /// its kubelet reports no more; and a restart in memory that nobody replaces. `crates/planner/tests/rules.rs`, `replace.rs` and
 /// `losses.rs` show that they are needed.
-const OF_REPLACEMENT: [&str; 4] = ["NotLost", "NoClaim", "NotReplaced", "P second look"];
+const OF_REPLACEMENT: [&str; 3] = ["NotLost", "NotReplaced", "P second look"];
 /// `crates/planner/tests/corruption.rs` shows that these are needed.
 const OF_CORRUPTION: [&str; 4] = ["P majority", "P one version", "P second comparison", "P agrees"];
 /// `crates/planner/tests/versions.rs` shows that these are needed. What an older binary would meet too early is refused before, too.

@@ -66,7 +66,7 @@ fn m61_a_status_that_is_lost_while_a_member_is_being_replaced_does_not_end_the_r
     {
         ends_well(&history(&plain(3), &[(AT_REST, lost()), (at, lose_status())]));
     }
-    for at in ["before:P2#2", "before:P3", "before:G3", "before:G4", "before:G6"] {
+    for at in ["before:P3", "before:G3", "before:G4", "before:G6"] {
         let crash = json!({ "fault": "crash" });
         ends_well(&history(&plain(3), &[(AT_REST, lost()), (AT_ONCE, lose_status()), (at, crash)]));
     }

@@ -12,12 +12,6 @@ pub const DEFAULT_KEEP_VOLUMES: &str = "168h";
 /// time.
 pub const DEFAULT_GRACE_PERIOD: &str = "10m";
 
-/// How long the volume of a new member may take, when the spec does not say.
-pub const DEFAULT_TIMEOUT: &str = "30m";
-
-/// How often a failed replacement is tried again, when the spec does not say.
-pub const DEFAULT_MAX_RETRIES: u32 = 3;
-
 /// What becomes of members that are lost, and of their volumes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -37,20 +31,6 @@ pub struct RecoverySpec {
     ]))]
     pub grace_period: String,
 
-    /// How long the volume of the new member may take to be usable, such as 30m (the default). After that the replacement has failed,
-    /// and it is tried again. The member that is lost is not removed before.
-    #[schemars(length(max = 32), extend("x-kubernetes-validations" = [
-        rule("self.matches('^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$') && self != ''",
-            "recovery.timeout must be a duration such as 30m, 1h or 45s"),
-    ]))]
-    pub timeout: String,
-
-    /// How often a failed replacement is tried again. After that only an edit of the spec, or an order, begins another.
-    #[schemars(with = "i32", extend("x-kubernetes-validations" = [
-        rule("self >= 0 && self <= 100", "recovery.maxRetries must be between 0 and 100"),
-    ]))]
-    pub max_retries: u32,
-
     /// How long the volume of a member is kept that was replaced, or that somebody removed from etcd: such as 168h (the
     /// default), 1h30m or 45s. It is quarantined: never used again, listed in status.quarantinedVolumes, and deleted
     /// after this time, if every member is healthy. With storageSpec.retention.whenScaled Retain only a person deletes it.
@@ -66,8 +46,6 @@ impl Default for RecoverySpec {
         Self {
             enabled: true,
             grace_period: DEFAULT_GRACE_PERIOD.to_owned(),
-            timeout: DEFAULT_TIMEOUT.to_owned(),
-            max_retries: DEFAULT_MAX_RETRIES,
             keep_volumes: DEFAULT_KEEP_VOLUMES.to_owned(),
         }
     }

@@ -25,10 +25,6 @@ pub struct RecoveryStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
 
-    /// How many replacements in a row have failed. Recorded.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub retry_count: u32,
-
     /// What happened last, in words. Recorded.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
@@ -101,17 +97,10 @@ pub enum LossCause {
 pub enum RecoveryResult {
     /// Another voter took its place.
     Succeeded,
-    /// Nothing was given up: it did not come about in time.
-    Failed,
     /// It was not needed any more: the member is back, or the order was taken back.
     Withdrawn,
     /// A value of a newer operator.
     #[serde(other)]
     #[schemars(skip)]
     Unknown,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
-fn is_zero(number: &u32) -> bool {
-    *number == 0
 }

@@ -40,13 +40,11 @@ pub(super) fn last(status: &EtcdClusterStatus) -> Option<Replaced> {
         member: MemberName::new(recovery.last_recovered_member.as_deref()?),
         end: match recovery.last_result? {
             RecoveryResult::Succeeded => ReplacementEnd::Succeeded,
-            RecoveryResult::Failed => ReplacementEnd::Failed,
             RecoveryResult::Withdrawn => ReplacementEnd::Withdrawn,
             RecoveryResult::Unknown => return None,
         },
         message: recovery.message.clone(),
         at: Instant(recovery.last_transition_time.as_ref()?.0.as_millisecond()),
-        failures: recovery.retry_count,
     })
 }
 
@@ -57,15 +55,13 @@ pub(super) fn write(replacement: Option<&Replacement>, last: Option<&Replaced>) 
         since: micro(active.since),
     });
     let mut recovery = RecoveryStatus { active, ..RecoveryStatus::default() };
-    if let Some(Replaced { member, end, message, at, failures }) = last {
+    if let Some(Replaced { member, end, message, at }) = last {
         recovery.last_result = Some(match end {
             ReplacementEnd::Succeeded => RecoveryResult::Succeeded,
-            ReplacementEnd::Failed => RecoveryResult::Failed,
             ReplacementEnd::Withdrawn => RecoveryResult::Withdrawn,
         });
         recovery.last_recovered_member = Some(member.as_str().to_owned());
         recovery.last_transition_time = Some(Time(timestamp(*at)));
-        recovery.retry_count = *failures;
         recovery.message.clone_from(message);
     }
     (recovery != RecoveryStatus::default()).then_some(recovery)

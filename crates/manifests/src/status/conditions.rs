@@ -366,12 +366,7 @@ fn recovery_active(picture: &Picture<'_>) -> Finding {
         return Finding::yes(Reason::Replacing, format!("{member} is being replaced: {loss}{step}{goes_on}"));
     }
     let kept_off = picture.waits(|waiting| {
-        let keeps_off = matches!(
-            waiting,
-            Waiting::MayBeLost { .. }
-                | Waiting::ReplacementDisabled { .. }
-                | Waiting::ReplacementFailed { .. }
-        );
+        let keeps_off = matches!(waiting, Waiting::MayBeLost { .. } | Waiting::ReplacementDisabled { .. });
         keeps_off.then(|| explain(waiting))
     });
     kept_off

@@ -71,9 +71,6 @@ fn recovered(before: &EtcdClusterStatus, after: &EtcdClusterStatus) -> Option<Ev
         RecoveryResult::Succeeded | RecoveryResult::Withdrawn => {
             Some(EventText::normal(Reason::MemberReplaced, message))
         }
-        RecoveryResult::Failed => {
-            Some(EventText::warning(Explanation::new(Reason::ReplacementFailed, message)))
-        }
         RecoveryResult::Unknown => None,
     }
 }
@@ -223,7 +220,6 @@ fn is_reported_elsewhere(progressing: &Condition) -> bool {
         Reason::CertificateExpired,
         Reason::DataLost,
         Reason::ReplacementDisabled,
-        Reason::ReplacementFailed,
     ];
     elsewhere.into_iter().any(|reason| is(progressing, reason))
 }

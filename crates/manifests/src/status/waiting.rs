@@ -379,13 +379,6 @@ fn row(waiting: &Waiting) -> Row {
         Waiting::NotCompared { unknown, kept_out } => {
             waits(Reason::DataInconsistent, text::not_compared(unknown, kept_out))
         }
-        Waiting::ClaimPending { claim, replaced, why } => {
-            let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-            moves(
-                Reason::Replacing,
-                format!("PersistentVolumeClaim {claim} must be usable before {replaced} is given up for it{why}"),
-            )
-        }
         Waiting::ReplacementDisabled { member, loss } => needs_person(
             Reason::ReplacementDisabled,
             format!(
@@ -393,13 +386,6 @@ fn row(waiting: &Waiting) -> Row {
                  true, or annotate the EtcdCluster with operator.etcd.io/replace-member={member}/ID, \
                  with its ID from status.members",
                 loss.in_short()
-            ),
-        ),
-        Waiting::ReplacementFailed { member, failures } => needs_person(
-            Reason::ReplacementFailed,
-            format!(
-                "replacing {member} has failed {failures} times in a row, so it is not tried again. status.recovery.message has \
-                 the cause. Correct that, then edit the spec"
             ),
         ),
         Waiting::Downgrading(why) => moves(Reason::Downgrading, why),

@@ -116,8 +116,6 @@ pub enum Unsafe {
     LacksCredential(MemberName),
     /// R10, R19: the authority is kept with the data of the cluster.
     AuthorityKept,
-    /// R6, P2: the volume of the member that takes its place does not exist yet, or is not bound.
-    NoClaim(MemberName),
     /// P1: nothing shows that its data are lost, and no person ordered to replace it.
     NotLost(MemberName),
     /// R15: data of members differ, and it is not known that those of a quorum of the voters that would be left are right.
@@ -205,7 +203,6 @@ impl Unsafe {
         ClientsHaveTime,
         LacksCredential,
         AuthorityKept,
-        NoClaim,
         NotLost,
         DataUndecided,
         AlarmHolds,
@@ -378,10 +375,6 @@ impl fmt::Display for Unsafe {
             Self::AuthorityKept => {
                 f.write_str("the certificate authority is kept with the data of the cluster")
             }
-            Self::NoClaim(member) => write!(
-                f,
-                "{member} is removed only when the PersistentVolumeClaim of the member that takes its place is there"
-            ),
             Self::NotLost(member) => {
                 write!(f, "{member} is not replaced: nothing shows that its data are lost")
             }

@@ -115,10 +115,8 @@ steps! {
     "replace", Some(Replace) => {
         /// Note that the data of a voter may be lost; when the grace period is over, look again.
         P0,
-        /// Record that a voter is replaced, and by which name.
+        /// Record that a voter is replaced.
         P1,
-        /// Create the volume of the member that takes its place.
-        P2,
         /// Remove the member that is replaced.
         P3,
         P4,

@@ -252,28 +252,12 @@ pub enum Waiting {
         /// Those of them that end at their start because their data differ from a peer's.
         kept_out: Vec<MemberName>,
     },
-    /// The volume of the member that takes the place of another is not usable yet; why, if that is known.
-    ClaimPending {
-        /// The volume.
-        claim: MemberName,
-        /// The member that is replaced.
-        replaced: MemberName,
-        /// What Kubernetes reports.
-        why: Option<String>,
-    },
     /// The data of a member are lost, and `spec.recovery.enabled` is false.
     ReplacementDisabled {
         /// The member.
         member: MemberName,
         /// What is lost.
         loss: Loss,
-    },
-    /// Replacements have failed too often.
-    ReplacementFailed {
-        /// The member that is still lost.
-        member: MemberName,
-        /// How often in a row.
-        failures: u32,
     },
     /// A finished minor upgrade is being taken back, or that is being cancelled; what for.
     Downgrading(String),

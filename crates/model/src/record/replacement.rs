@@ -63,8 +63,6 @@ pub struct Replaced {
     pub message: String,
     /// When.
     pub at: Instant,
-    /// How many replacements in a row have failed.
-    pub failures: u32,
 }
 
 /// How a replacement ended.
@@ -72,8 +70,6 @@ pub struct Replaced {
 pub enum ReplacementEnd {
     /// Another voter took its place.
     Succeeded,
-    /// Nothing was given up: it did not come about in time.
-    Failed,
     /// It was not needed any more: the member is back, or the order was taken back.
     Withdrawn,
 }

@@ -165,7 +165,6 @@ impl Snapshot {
     /// it, or keeps it from stopping.
     pub fn sites_to_ask(&self) -> impl Iterator<Item = &MemberName> {
         let runs = |pod: &Pod| pod.ip.is_some() && !pod.terminating && !pod.finished;
-        let joins = |stage: Stage| self.record.replacement.is_some() && stage == Stage::Joining;
         let in_question = self.record.members.iter().filter(move |(name, member)| {
             let may_vote = matches!(member.stage, Stage::Voter | Stage::Leaving(Leaving::Lost));
             let stopped_voter = may_vote && !self.pods.get(*name).is_some_and(runs);
@@ -173,7 +172,7 @@ impl Snapshot {
             let is_at_work = self.record.is_bootstrapped() && !self.record.hibernating && !self.deleting;
             // Where nothing else shows it, the node says whether a container may still run.
             let is_recovered = self.record.quorum_recovery.is_some();
-            is_at_work && ((has_volume && (stopped_voter || joins(member.stage))) || is_recovered)
+            is_at_work && ((has_volume && stopped_voter) || is_recovered)
         });
         in_question.map(|(name, _)| name)
     }

@@ -6,8 +6,6 @@ use crate::time::Span;
 /// What Kubernetes says about the volume of a member: of its PersistentVolume, its storage class, and the nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Site {
-    /// Its class binds it when a Pod uses it, and not before.
-    pub waits_for_consumer: bool,
     /// Why it can never be used again, if so: it is bound to a node that does not exist any more, or that a person declared out of
     /// service.
     pub gone: Option<String>,
@@ -36,14 +34,10 @@ pub struct ReplacementPolicy {
     pub enabled: bool,
     /// How long the data of a member must be lost before it is replaced.
     pub grace: Span,
-    /// How long a replacement may take until it gives its volume up and is tried again.
-    pub timeout: Span,
-    /// How many replacements in a row may fail before only an edit of the spec, or an order, begins another.
-    pub max_retries: u32,
 }
 
 impl Default for ReplacementPolicy {
     fn default() -> Self {
-        Self { enabled: true, grace: Span::seconds(600), timeout: Span::seconds(1800), max_retries: 3 }
+        Self { enabled: true, grace: Span::seconds(600) }
     }
 }

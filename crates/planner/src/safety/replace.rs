@@ -46,7 +46,7 @@ pub fn may_replace(
     progress_is_proven(seen, now)
 }
 
-/// P3: the gates of P1 but those of the member itself, which may not be lost any more, and the new volume (P2).
+/// P3: the gates of P1 but those of the member itself, which may not be lost any more.
 pub(super) fn may_give_up(scene: &Scene<'_>, member: &MemberName) -> Judged {
     let (seen, record, now) = (scene.seen, scene.record, scene.now);
     match record.members.get(member).map(|member| member.stage) {
@@ -64,30 +64,7 @@ pub(super) fn may_give_up(scene: &Scene<'_>, member: &MemberName) -> Judged {
         )
         | None => return Ok(()),
     }
-    others_healthy_or_lost(seen, record, now, member)?;
-    if needs_claim(record, member) && !has_claim(seen, record) {
-        forbid(Unsafe::NoClaim(member.clone()))?;
-    }
-    Ok(())
-}
-
-/// Whether a new member takes its place, on a volume of its own.
-pub fn needs_claim(record: &Record, member: &MemberName) -> bool {
-    let size = record.target.as_ref().map_or(0, |target| target.size);
-    let left = record.voters().filter(|voter| *voter != member).count();
-    !record.is_in_memory() && left < size
-}
-
-/// Whether the volume of the joining member is there: bound, or to be bound when its Pod is scheduled.
-pub fn has_claim(seen: &Snapshot, record: &Record) -> bool {
-    let Some((name, joining)) = record.joining() else { return false };
-    let waits = seen.sites.get(name).is_some_and(|site| site.waits_for_consumer);
-    seen.volumes.get(name).is_some_and(|volume| {
-        joining.volume.as_ref() == Some(&volume.uid)
-            && !volume.terminating
-            && volume.quarantine.is_none()
-            && (volume.bound || waits)
-    })
+    others_healthy_or_lost(seen, record, now, member)
 }
 
 fn others_healthy_or_lost(seen: &Snapshot, record: &Record, now: Instant, member: &MemberName) -> Judged {

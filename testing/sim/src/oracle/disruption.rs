@@ -150,15 +150,6 @@ impl Oracle {
             let how = format!("{member} is removed as lost, and its data are on its volume");
             self.add_violation(Property::OnlyTheLostAreReplaced, how);
         }
-        let size = plan.record.target.as_ref().map_or(0, |target| target.size);
-        let is_replaced = matches!(stage, Some(Stage::Leaving(Leaving::Lost | Leaving::Replaced)));
-        let needs_another = is_replaced && !plan.record.is_in_memory() && plan.record.voters().count() < size;
-        let claim =
-            plan.record.joining().is_some_and(|(name, _)| landing.observed.claims.contains(name.as_str()));
-        if needs_another && !claim {
-            let how = format!("{member} is removed before the volume of another member exists");
-            self.add_violation(Property::ClaimBeforeRemoval, how);
-        }
     }
 
     fn unhealthy(

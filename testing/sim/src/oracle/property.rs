@@ -66,8 +66,6 @@ pub enum Property {
     OnlyTheRecordedAreTrusted,
     /// P1: only a member whose data are lost is replaced, unless a person orders it.
     OnlyTheLostAreReplaced,
-    /// P2: the volume of the member that takes its place exists before a member is given up.
-    ClaimBeforeRemoval,
     /// E1: once faults end, the goal is reached.
     GoalIsReached,
     /// E2: at the goal nothing is written.
@@ -120,7 +118,6 @@ impl fmt::Display for Property {
             Self::ClientsAreTold => "R19: a client that rereads in time is never refused",
             Self::OnlyTheRecordedAreTrusted => "R19: nobody but the recorded authorities is trusted at rest",
             Self::OnlyTheLostAreReplaced => "P1: only the lost are replaced",
-            Self::ClaimBeforeRemoval => "P2: the new volume exists before the member is removed",
             Self::GoalIsReached => "E1: the goal is reached once faults end",
             Self::RestIsQuiet => "E2: at the goal nothing is written",
             Self::EndsAsWithoutFaults => "E3: where nothing is destroyed, all ends as without faults",

@@ -36,8 +36,6 @@ pub struct Truth {
     pub(super) members: BTreeMap<String, MemberId>,
     /// The Pods whose end ends their claim, which is being deleted, and the voter whose data are on it.
     pub(super) last_users: BTreeMap<String, MemberId>,
-    /// The claims that exist.
-    pub(super) claims: BTreeSet<String>,
     /// The members whose data are on a volume that exists and can be used.
     pub(super) intact: BTreeSet<MemberId>,
     /// The time.
@@ -138,7 +136,6 @@ impl Truth {
             pods.iter().filter(|pod| !deleting(pod)).filter_map(data_of).collect();
         let going = volumes.iter().filter(|volume| deleting(volume));
         let claims_going = going.filter_map(|volume| Some(world.etcd.dir(uid(volume))?.member)).collect();
-        let claims = volumes.iter().map(|volume| name(volume).to_owned()).collect();
         let dirs = world.etcd.dirs().filter_map(|at| world.etcd.dir(at));
         let full =
             dirs.filter(|dir| dir.full && Some(dir.cluster) == recorded).map(|dir| dir.member).collect();
@@ -168,7 +165,6 @@ impl Truth {
             last_users,
             claims_going,
             up_to_date,
-            claims,
             intact,
             conf,
             healthy,

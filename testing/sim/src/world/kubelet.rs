@@ -358,7 +358,6 @@ impl World {
             NodeState::Ready { since: Instant(0) }
         };
         Site {
-            waits_for_consumer: true,
             gone: gone.then(|| "its node does not exist any more".to_owned()),
             created_again: again.then(|| "its node was created after its volume".to_owned()),
             node: Some(node),

@@ -1,4 +1,4 @@
-//! Where a volume can be used: reads of its PersistentVolume, its storage class, and the nodes that it is pinned to. They are made only
+//! Where a volume can be used: reads of its PersistentVolume, and the nodes that it is pinned to. They are made only
 //! while a member has no Pod that runs, so no watch is kept for them. One node is asked about by many clusters when a rack is lost, so
 //! what was read serves all of them for a while.
 
@@ -8,27 +8,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume};
-use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Api;
 use kube::api::ListParams;
 use quorate_manifests::SiteQuestion;
-use quorate_manifests::site::{
-    Pin, created_again, is_out_of_service, judge, pins, state_of, waits_for_consumer,
-};
+use quorate_manifests::site::{Pin, created_again, is_out_of_service, judge, pins, state_of};
 use quorate_model::snapshot::Site;
 use tokio::time::{Instant, timeout};
 
 use crate::controllers::cluster::Shared;
 use crate::runtime::lease::WRITE_DEADLINE;
 
-/// How long what was read about a node, a volume or a class is used again.
+/// How long what was read about a node or a volume is used again.
 const HOLDS: Duration = Duration::from_secs(30);
 
 /// What was read lately.
 #[derive(Debug, Default)]
 pub(crate) struct Sites {
-    /// Whether the volumes of a class are bound when a Pod uses them.
-    classes: Recent<bool>,
     volumes: Recent<Option<Arc<PersistentVolume>>>,
     nodes: Recent<Option<Arc<Node>>>,
     /// By label selector.
@@ -50,10 +45,6 @@ pub(super) async fn read(shared: &Shared, question: &SiteQuestion) -> Result<Sit
 
 async fn ask(shared: &Shared, question: &SiteQuestion) -> Result<Site, kube::Error> {
     let sites = &shared.sites;
-    let waits = match &question.class {
-        Some(name) => sites.classes.get(name, async || class(shared, name).await).await?,
-        None => true,
-    };
     // Whether a container may still run there is asked anew: what rests on it ends members.
     let state = async |name: &Option<String>| match name {
         Some(name) => Ok(Some(state_of(node(shared, name).await?.as_deref()))),
@@ -70,7 +61,7 @@ async fn ask(shared: &Shared, question: &SiteQuestion) -> Result<Site, kube::Err
         }
         again = created_again(&volume, question.since, &found, shared.runtime.clock.now());
     }
-    Ok(Site { node: on, served_on, created_again: again, ..judge(&found, waits) })
+    Ok(Site { node: on, served_on, created_again: again, ..judge(&found) })
 }
 
 /// The node with that name: the labels of a driver may come later than the node. Where it is not there, or out of service, also those
@@ -84,17 +75,6 @@ async fn nodes(shared: &Shared, pin: &Pin) -> Result<Vec<Arc<Node>>, kube::Error
         Some(_) | None => Vec::new(),
     };
     Ok(named.into_iter().chain(labelled).collect())
-}
-
-async fn class(shared: &Shared, name: &str) -> Result<bool, kube::Error> {
-    let _permit = shared.runtime.readers.acquire().await;
-    match Api::<StorageClass>::all(shared.runtime.client.clone()).get_opt(name).await {
-        // A class that does not exist binds nothing.
-        Ok(class) => Ok(class.is_some_and(|class| waits_for_consumer(&class))),
-        // It may not be read here: then only the volume itself shows whether it is bound.
-        Err(kube::Error::Api(status)) if status.code == 403 => Ok(true),
-        Err(error) => Err(error),
-    }
 }
 
 async fn volume(shared: &Shared, name: &str) -> Result<Option<Arc<PersistentVolume>>, kube::Error> {
