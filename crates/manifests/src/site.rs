@@ -8,10 +8,9 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{
     Node, NodeCondition, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use quorate_model::Instant;
 use quorate_model::quorum_recovery::NodeState;
 use quorate_model::snapshot::Site;
-use quorate_model::{Instant, Span};
 
 /// The taint with which a person declares that a node is off and will not write any more.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
@@ -24,8 +23,6 @@ const NODE_KEYS: [&str; 3] = ["/hostname", "/node", "/nodename"];
 pub struct SiteQuestion {
     /// The PersistentVolume that is bound to it.
     pub volume: Option<String>,
-    /// When the claim was created.
-    pub since: Option<Instant>,
     /// The node of the member's last Pod.
     pub node: Option<String>,
     /// Another node, on which it last followed a leader.
@@ -46,12 +43,7 @@ impl SiteQuestion {
     pub fn of(claim: &PersistentVolumeClaim) -> Self {
         let spec = claim.spec.as_ref();
         let named = |name: Option<&String>| name.filter(|name| !name.is_empty()).cloned();
-        Self {
-            volume: named(spec.and_then(|spec| spec.volume_name.as_ref())),
-            since: created(&claim.metadata),
-            node: None,
-            served_on: None,
-        }
+        Self { volume: named(spec.and_then(|spec| spec.volume_name.as_ref())), node: None, served_on: None }
     }
 }
 
@@ -82,33 +74,6 @@ pub fn judge(pins: &[(Pin, Vec<Arc<Node>>)]) -> Site {
         format!("Node {} does not exist any more", names.join(", "))
     };
     Site { gone: gone.then_some(why), ..Site::default() }
-}
-
-/// Why the node of a volume seems to be another machine than the one it was made on: the volume is a directory or a disk of the node,
-/// and every Node that it is pinned to was created after it and its claim. One that a cluster autoscaler creates for a Pod is older than the
-/// volume that is made there. Only for a day: a Node that registered again long ago with its disk may lack its network today, which looks the
-/// same.
-pub fn created_again(
-    volume: &PersistentVolume,
-    claimed: Option<Instant>,
-    pins: &[(Pin, Vec<Arc<Node>>)],
-    now: Instant,
-) -> Option<String> {
-    let spec = volume.spec.as_ref()?;
-    let is_of_node = spec.local.is_some() || spec.host_path.is_some();
-    let made = created(&volume.metadata)?.max(claimed?);
-    let nodes: Vec<&Node> = pins.iter().flat_map(|(_, nodes)| nodes).map(AsRef::as_ref).collect();
-    let newer = |node: &&Node| {
-        created(&node.metadata).is_some_and(|created| created > made && now - created < Span::seconds(86_400))
-    };
-    let name = nodes.first()?.metadata.name.as_deref().unwrap_or_default();
-    (is_of_node && nodes.iter().all(newer)).then(|| {
-        format!("Node {name} was created after the volume on its disk, so it may be another machine with that name")
-    })
-}
-
-fn created(meta: &ObjectMeta) -> Option<Instant> {
-    meta.creation_timestamp.as_ref().map(|at| Instant(at.0.as_millisecond()))
 }
 
 fn pins_of_term(term: &NodeSelectorTerm) -> Vec<Pin> {
@@ -202,53 +167,5 @@ mod tests {
         assert!(judged(vec![]).unwrap().contains("does not exist"));
         assert!(judged(vec![node(Some(OUT_OF_SERVICE))]).unwrap().contains(OUT_OF_SERVICE));
         assert_eq!(judge(&[]).gone, None, "a volume that is pinned nowhere");
-    }
-
-    #[test]
-    fn m09_a_node_that_is_newer_than_the_local_volume_on_its_disk_may_be_another_machine() {
-        let at = |day: u8| format!("2026-01-{day:02}T00:00:00Z");
-        let volume = |source: Value, day| -> PersistentVolume {
-            let mut spec = json!({ "nodeAffinity": {} });
-            spec.as_object_mut().unwrap().extend(source.as_object().unwrap().clone());
-            serde_json::from_value(json!({ "metadata": { "creationTimestamp": at(day) }, "spec": spec }))
-                .unwrap()
-        };
-        let local = |day| volume(json!({ "local": { "path": "/mnt/a" } }), day);
-        let claimed = |day: u8| {
-            Some(Instant(at(day).parse::<k8s_openapi::jiff::Timestamp>().unwrap().as_millisecond()))
-        };
-        let pinned = |day: u8| -> Vec<(Pin, Vec<Arc<Node>>)> {
-            let node = json!({ "metadata": { "name": "n1", "creationTimestamp": at(day) } });
-            by_hostname()
-                .into_iter()
-                .map(|pin| (pin, vec![Arc::new(serde_json::from_value(node.clone()).unwrap())]))
-                .collect()
-        };
-        let at_day = |day: u8| claimed(day).unwrap();
-        assert!(
-            created_again(&local(2), claimed(2), &pinned(3), at_day(3))
-                .unwrap()
-                .contains("Node n1 was created after")
-        );
-        assert_eq!(
-            created_again(&local(2), claimed(2), &pinned(1), at_day(2)),
-            None,
-            "the volume was made on it"
-        );
-        assert_eq!(created_again(&local(2), claimed(2), &pinned(3), at_day(5)), None, "it has run since");
-        // An autoscaler created it for the Pod: the claim waits, and the volume is made on the new node.
-        assert_eq!(created_again(&local(3), claimed(1), &pinned(2), at_day(3)), None);
-        // A volume that a person wrote down before the machine joined.
-        assert_eq!(created_again(&local(1), claimed(3), &pinned(2), at_day(3)), None);
-        assert_eq!(
-            created_again(
-                &volume(json!({ "csi": { "driver": "d", "volumeHandle": "h" } }), 1),
-                claimed(1),
-                &pinned(3),
-                at_day(3)
-            ),
-            None
-        );
-        assert_eq!(created_again(&local(1), claimed(1), &[], at_day(1)), None, "its Node does not exist");
     }
 }

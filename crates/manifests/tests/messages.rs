@@ -298,7 +298,6 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
         Waiting::MayBeLost { loss: Loss::Refused(_), .. } => may_be_lost(Loss::VolumeGone),
         Waiting::MayBeLost { loss: Loss::VolumeGone, .. } => may_be_lost(Loss::NodeGone),
         Waiting::MayBeLost { loss: Loss::NodeGone, .. } => may_be_lost(Loss::Inconsistent),
-        Waiting::MayBeLost { loss: Loss::Inconsistent, .. } => may_be_lost(Loss::NoRoomForSnapshot),
         Waiting::MayBeLost { .. } => Waiting::Undecided {
             groups: vec![BTreeSet::from([name("demo-0")]), BTreeSet::from([name("demo-2")])],
             unknown: BTreeSet::from([demo()]),

@@ -101,7 +101,6 @@ fn loss() -> impl Strategy<Value = Loss> {
         Loss::VolumeGone,
         Loss::NodeGone,
         Loss::Inconsistent,
-        Loss::NoRoomForSnapshot,
         Loss::Ordered,
         Loss::Memory,
         Loss::NeverStarted,

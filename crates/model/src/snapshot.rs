@@ -17,7 +17,6 @@ mod published;
 mod quarantine;
 mod service;
 mod site;
-mod standstill;
 mod volume_space;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,7 +59,6 @@ pub use progress::{CommittedMark, DOUBT_INTERVAL, IN_SYNC_WITHIN, PROOF_INTERVAL
 pub use published::{Published, Reader};
 pub use service::{CLIENTS_LEAVE_WITHIN, CONNECTIONS_END_AFTER, LED_AWAY_AFTER, Presence};
 pub use site::{LastNodes, ReplacementPolicy, Site};
-pub use standstill::Standstill;
 pub use volume_space::{NearlyUsedUp, VolumeSpace};
 
 /// How much later than its grace period a Pod may be gone. Kubelets report within seconds; clocks differ.
@@ -388,8 +386,6 @@ pub struct Etcd {
     pub transfers: Vec<TransferAttempt>,
     /// The voters that are not healthy while there is a leader, and since when.
     pub unhealthy_since: BTreeMap<MemberName, Instant>,
-    /// The members that are so far behind that they may need a snapshot of the leader, and since when they have applied nothing.
-    pub standstills: BTreeMap<MemberName, Standstill>,
     /// The voters that are not sound although their Pods are ready, while there is a leader, and since when.
     pub unsound_since: BTreeMap<MemberName, Instant>,
     /// The Pods of each member that ended one after another, of late.

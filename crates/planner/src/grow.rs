@@ -3,7 +3,7 @@
 //! Every step depends on what is observed, so after a crash the next pass continues. A learner without progress is rolled back.
 
 use quorate_model::effect::{Boot, LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE, Unsafe};
-use quorate_model::record::{FailedLearners, Leaving, Loss, Stage};
+use quorate_model::record::{FailedLearners, Leaving, Stage};
 use quorate_model::snapshot::{Pod, Unhealthy};
 use quorate_model::{Effect, EtcdCall, Instant, KubeEffect, MemberName, PeerUrl, Span, Step, Waiting};
 
@@ -116,9 +116,7 @@ fn reason_to_roll_back(draft: &Draft<'_>, name: &MemberName, since: Instant) -> 
     }
     // The lost member must be removed first (R6), and one change is outstanding at a time (R5): neither would proceed.
     if let Some(lost) = facts::lost_voter(draft) {
-        let loss = draft.seen.certain_loss(&draft.record, &lost, draft.now);
-        let why = loss.map_or("has no usable data", Loss::in_short);
-        let why = format!("{name} makes way: {lost} {why}, and it is replaced first");
+        let why = format!("{name} makes way: {lost} has no usable data, and it is replaced first");
         return Some(RollBack::MakesWay(why));
     }
     if maintain::needs_learner_gone(draft) {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use quorate_model::effect::Unsafe;
 use quorate_model::record::{Leaving, Loss, Replaced, Replacement, ReplacementEnd, Stage, Suspicion};
-use quorate_model::snapshot::{Comparison, Hashes, Pod, Site};
+use quorate_model::snapshot::{Comparison, Hashes, Pod};
 use quorate_model::{Instant, MemberName, Span, Step, Waiting};
 
 use crate::draft::{Draft, Flow, ON, Progress};
@@ -216,18 +216,9 @@ fn is_refuted(draft: &Draft<'_>, voter: &MemberName, loss: Loss) -> bool {
         Loss::Refused(_) | Loss::ClaimTerminating | Loss::Ordered | Loss::Memory | Loss::NeverStarted => {
             answers
         }
-        Loss::NoRoomForSnapshot => draft.seen.catches_up(&draft.record, voter, draft.now),
         Loss::VolumeGone => true,
-        Loss::NodeGone => {
-            answers || draft.seen.sites.get(voter).is_some_and(|site| is_there(draft, voter, site))
-        }
+        Loss::NodeGone => answers || draft.seen.sites.get(voter).is_some_and(|site| site.gone.is_none()),
     }
-}
-
-/// Whether the node exists, and is the one that has the volume: it was not created again, or it mounted the volume since.
-fn is_there(draft: &Draft<'_>, voter: &MemberName, site: &Site) -> bool {
-    let has_mounted = || draft.pod(voter).is_some_and(|pod| pod.has_run);
-    site.gone.is_none() && (site.created_again.is_none() || has_mounted())
 }
 
 /// Since when the data of members differ, as far as hashes of all of them have not agreed since. One that etcd's check keeps out has other

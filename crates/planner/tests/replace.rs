@@ -459,10 +459,6 @@ fn not_mounted(world: &mut World, member: &str, long: Span) {
     pod.mounting = Some(since);
 }
 
-fn created_again() -> Site {
-    Site { created_again: Some("Node n1 was created after the volume".to_owned()), ..Site::default() }
-}
-
 #[test]
 fn m09_a_volume_that_is_not_mounted_for_long_is_told_with_the_way_out_and_is_no_loss_by_itself() {
     let mut world = World::running(3);
@@ -514,41 +510,6 @@ fn m09_a_member_that_answers_has_lost_nothing_though_its_claim_is_lost() {
     world.seen.volumes.get_mut(&name("demo-1")).unwrap().lost = true;
     nothing_is_given_up(&mut world, Span(GRACE.0 * 2));
     assert!(world.seen.record.suspected.is_empty());
-}
-
-#[test]
-fn m09_a_node_that_was_created_again_and_cannot_mount_the_volume_is_a_loss_when_the_grace_period_is_over() {
-    let mut world = World::running(3);
-    world.settle();
-    world.seen.sites.insert(name("demo-1"), created_again());
-    // A kubelet that registered again mounts the disk that it always had.
-    world.silence("demo-1");
-    nothing_is_given_up(&mut world, Span(GRACE.0 * 2));
-    assert!(world.seen.record.suspected.is_empty());
-    not_mounted(&mut world, "demo-1", Span::seconds(301));
-    nothing_is_given_up(&mut world, Span(GRACE.0 - 60_000));
-    assert_eq!(world.seen.record.suspected[&name("demo-1")].loss, Loss::NodeGone);
-    world.now = world.now + Span::seconds(120);
-    let removal = world.plan_that(|plan| removes(plan).is_some());
-    assert_eq!(removes(&removal), Some("demo-1"));
-    world.carry_out(removal);
-    let story = world.settle();
-    assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-3"], "{story}");
-    assert!(world.seen.volumes[&name("demo-1")].quarantine.is_some(), "its disk is kept: {story}");
-}
-
-#[test]
-fn m09_a_mount_that_comes_late_takes_the_suspicion_back() {
-    let mut world = World::running(3);
-    world.settle();
-    world.seen.sites.insert(name("demo-1"), created_again());
-    not_mounted(&mut world, "demo-1", Span::seconds(301));
-    nothing_is_given_up(&mut world, Span(GRACE.0 - 60_000));
-    // The guard has looked at the volume, and etcd is slow to start.
-    let pod = world.seen.pods.get_mut(&name("demo-1")).unwrap();
-    (pod.has_run, pod.runs, pod.mounting) = (true, true, None);
-    let plan = world.plan();
-    assert!(plan.record.suspected.is_empty(), "{:?}", plan.waiting);
 }
 
 /// Status was lost or restored from before, and nothing of this voter is left but its entry in etcd's list.

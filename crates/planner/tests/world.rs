@@ -21,7 +21,7 @@ use quorate_model::rotation::{Handshake, RotationPolicy};
 use quorate_model::snapshot::{
     Alarm, AlarmKind, Answer, BackupState, Budget, BudgetPolicy, CLIENTS_LEAVE_WITHIN, COMPARED_WITHIN,
     CommittedMark, Database, DefaultsTurn, DefragmentAttempt, Etcd, Hashes, Issuance, KeysHash, List, Listed,
-    Maintenance, NetworkPolicy, Pod, Presence, Proof, Quarantine, ReplacementPolicy, Standstill, StatusReply,
+    Maintenance, NetworkPolicy, Pod, Presence, Proof, Quarantine, ReplacementPolicy, StatusReply,
     TransferAttempt, Unready, Volume,
 };
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
@@ -65,7 +65,6 @@ pub struct World {
     pub transfers: Vec<TransferAttempt>,
     /// As the pass remembers it from observation to observation.
     unhealthy_since: BTreeMap<MemberName, Instant>,
-    standstills: BTreeMap<MemberName, Standstill>,
     unsound_since: BTreeMap<MemberName, Instant>,
     unheard_since: BTreeMap<MemberName, Instant>,
     /// The alarms that every member reports.
@@ -222,7 +221,6 @@ impl World {
             never_lead: BTreeSet::new(),
             transfers: Vec::new(),
             unhealthy_since: BTreeMap::new(),
-            standstills: BTreeMap::new(),
             unsound_since: BTreeMap::new(),
             cut_from_peers: BTreeSet::new(),
             unheard_since: BTreeMap::new(),
@@ -560,14 +558,6 @@ impl World {
         self.seen.etcd.hashes.clone_from(&self.hashes);
     }
 
-    /// As after a restart of the operator.
-    pub fn forget_what_passes_remember(&mut self) {
-        self.unhealthy_since.clear();
-        self.standstills.clear();
-        self.unsound_since.clear();
-        self.unheard_since.clear();
-    }
-
     fn remember(&mut self) {
         let (seen, now) = (&mut self.seen, self.now);
         let keep = |since: &mut BTreeMap<MemberName, Instant>, are: BTreeSet<MemberName>| {
@@ -581,8 +571,6 @@ impl World {
             keep(&mut self.unhealthy_since, unhealthy.cloned().collect());
             keep(&mut self.unsound_since, seen.unsound_though_ready(now));
         }
-        self.standstills = seen.standstills(&self.standstills, now);
-        seen.etcd.standstills.clone_from(&self.standstills);
         let is_voter = |name: &&MemberName| {
             let listed = seen.listed(&seen.record, name, now);
             let unheard = seen.status_of(name, now).is_none_or(|status| status.is_learner);

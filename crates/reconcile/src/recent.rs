@@ -9,7 +9,7 @@ use quorate_api::status::EtcdClusterStatus;
 use quorate_model::names::Uid;
 use quorate_model::record::Stage;
 use quorate_model::snapshot::{
-    AlarmKind, DefragmentAttempt, EndedPods, Etcd, Pod, RAN_WELL_FOR, Standstill, TransferAttempt, Unhealthy,
+    AlarmKind, DefragmentAttempt, EndedPods, Etcd, Pod, RAN_WELL_FOR, TransferAttempt, Unhealthy,
 };
 use quorate_model::{EtcdCall, Instant, MemberId, MemberName, Snapshot, Span};
 
@@ -34,7 +34,6 @@ pub(crate) struct Recent {
     unhealthy_since: BTreeMap<MemberName, Instant>,
     /// What status said when this operator first saw the cluster was taken over.
     goes_on: bool,
-    standstills: BTreeMap<MemberName, Standstill>,
     unsound_since: BTreeMap<MemberName, Instant>,
     unheard_since: BTreeMap<MemberName, Instant>,
     /// When the last list was read, or the last entry of the operator was committed.
@@ -117,8 +116,6 @@ impl Recent {
             keep_since(&mut self.unhealthy_since, &unhealthy.cloned().collect(), now);
             keep_since(&mut self.unsound_since, &snapshot.unsound_though_ready(now), now);
         }
-        self.standstills = snapshot.standstills(&self.standstills, now);
-        snapshot.etcd.standstills.clone_from(&self.standstills);
         snapshot.etcd.unsound_since.clone_from(&self.unsound_since);
         snapshot.etcd.unhealthy_since.clone_from(&self.unhealthy_since);
         keep_since(&mut self.unheard_since, &unheard_voters(snapshot, now), now);
@@ -166,7 +163,6 @@ impl Recent {
     /// Every wait begins again.
     fn begin_anew(&mut self) {
         self.unhealthy_since.clear();
-        self.standstills.clear();
         self.unheard_since.clear();
         (self.quorum_at, self.listed_at, self.no_list_since, self.unserved_since) = (None, None, None, None);
         self.learner = None;

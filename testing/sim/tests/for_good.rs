@@ -20,10 +20,10 @@ fn a_member_whose_disk_is_lost_is_replaced() {
 }
 
 #[test]
-fn m09_a_member_whose_node_came_back_as_another_machine_is_replaced() {
+fn m09_a_member_whose_node_came_back_as_another_machine_is_replaced_by_a_person() {
     for member in ["demo-0", "demo-1", "demo-2"] {
         ends_well(&with(&json!({ "node-created-again": member })));
-        let crash = json!({ "at": "before:P3", "what": { "fault": "crash" } });
+        let crash = json!({ "at": "before:S3", "what": { "fault": "crash" } });
         let mut history = with(&json!({ "node-created-again": member }));
         history["departures"].as_array_mut().expect("departures").push(crash);
         ends_well(&history);

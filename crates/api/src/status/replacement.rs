@@ -78,8 +78,6 @@ pub enum LossCause {
     NodeGone,
     /// Its data differ from those of a majority.
     Inconsistent,
-    /// It needs a snapshot of the leader's database, and its volume has no room for that.
-    NoRoomForSnapshot,
     /// A person ordered it.
     Ordered,
     /// Its data were in memory.

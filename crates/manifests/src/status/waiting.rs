@@ -360,8 +360,7 @@ fn row(waiting: &Waiting) -> Row {
         Waiting::MayBeLost { member, loss, is_due } => {
             let row = if *is_due { moves } else { waits };
             let text = format!(
-                "{member} {}: {loss}. If that lasts for spec.recovery.gracePeriod, the member is replaced",
-                loss.in_short()
+                "{member} has no usable data: {loss}. If that lasts for spec.recovery.gracePeriod, the member is replaced"
             );
             row(Reason::DataLost, text).stopping(Stops::NextChange)
         }
@@ -382,10 +381,9 @@ fn row(waiting: &Waiting) -> Row {
         Waiting::ReplacementDisabled { member, loss } => needs_person(
             Reason::ReplacementDisabled,
             format!(
-                "{member} {}: {loss}. It is not replaced, because spec.recovery.enabled is false. Set it to \
+                "{member} has no usable data: {loss}. It is not replaced, because spec.recovery.enabled is false. Set it to \
                  true, or annotate the EtcdCluster with operator.etcd.io/replace-member={member}/ID, \
-                 with its ID from status.members",
-                loss.in_short()
+                 with its ID from status.members"
             ),
         ),
         Waiting::Downgrading(why) => moves(Reason::Downgrading, why),

@@ -19,8 +19,6 @@ pub enum Loss {
     NodeGone,
     /// Its data differ from those of a majority at the same revision.
     Inconsistent,
-    /// It is too far behind to catch up without a snapshot of the leader's database, and its volume has no room for that.
-    NoRoomForSnapshot,
     /// A person ordered it.
     Ordered,
     /// Its data were in memory, and its Pod is gone.
@@ -80,22 +78,6 @@ impl Loss {
         matches!((self, other), (Self::Refused(_), Self::Refused(_))) || self == other
     }
 
-    /// What that means for the member: `demo-1 has no usable data`.
-    pub fn in_short(self) -> &'static str {
-        match self {
-            // Its data are right, and only too old.
-            Self::NoRoomForSnapshot => "cannot catch up",
-            Self::Refused(_)
-            | Self::VolumeGone
-            | Self::ClaimTerminating
-            | Self::NodeGone
-            | Self::Inconsistent
-            | Self::Ordered
-            | Self::Memory
-            | Self::NeverStarted => "has no usable data",
-        }
-    }
-
     /// Whether a healthy member may be replaced for it. Then its data are there, and another member has them before it goes.
     pub fn is_move(self) -> bool {
         match self {
@@ -104,7 +86,6 @@ impl Loss {
             | Self::VolumeGone
             | Self::NodeGone
             | Self::Inconsistent
-            | Self::NoRoomForSnapshot
             | Self::Memory
             | Self::NeverStarted => false,
         }
@@ -119,14 +100,8 @@ impl fmt::Display for Loss {
             Self::ClaimTerminating => {
                 f.write_str("its PersistentVolumeClaim is being deleted, and its data go with its Pod")
             }
-            Self::NodeGone => {
-                f.write_str("the node of its volume is gone for good, or another machine has its name")
-            }
+            Self::NodeGone => f.write_str("the node of its volume is gone for good"),
             Self::Inconsistent => f.write_str("its data differ from those of a majority of the members"),
-            Self::NoRoomForSnapshot => f.write_str(
-                "it is so far behind that it needs a snapshot of the leader's database, and by its size its volume has no room for that \
-                 beside its own",
-            ),
             Self::Ordered => f.write_str("the annotation operator.etcd.io/replace-member orders it"),
             Self::Memory => f.write_str("its data were in memory"),
             Self::NeverStarted => f.write_str("it never started, and has no data to start with"),

@@ -5,13 +5,19 @@ use std::fmt;
 
 use super::loss::MOUNTED_WITHIN;
 use super::service::is_unnamed_corrupt;
-use super::standstill::{CATCH_UP_ENTRIES, CATCHES_UP_WITHIN};
 use super::{Alarm, AlarmKind, Snapshot};
 use crate::ids::MemberId;
 use crate::mutants;
 use crate::names::MemberName;
 use crate::record::Stage;
 use crate::time::{Instant, Span};
+
+/// The entries that a leader keeps for followers that are behind (etcd's `DefaultSnapshotCatchUpEntries`). 3.5 keeps these and what
+/// follows its last snapshot of the log.
+const CATCH_UP_ENTRIES: u64 = 5_000;
+
+/// A member that was away may take so long until it keeps up again.
+const CATCHES_UP_WITHIN: Span = Span::seconds(600);
 
 /// How long a member that answers may take until its Pod is ready: the probe asks every second at first.
 pub const READY_WITHIN: Span = Span::seconds(60);
@@ -202,8 +208,6 @@ impl Snapshot {
     /// Without the time, which would change status for ever.
     fn why_not_mounted(&self, member: &MemberName) -> String {
         let namespace = &self.cluster.namespace;
-        let site = self.sites.get(member).and_then(|site| site.created_again.as_ref());
-        let site = site.map_or_else(String::new, |why| format!(" {why}."));
         let is_voter = self.record.members.get(member).is_some_and(|member| member.stage == Stage::Voter);
         let way_out = if is_voter && !self.record.is_in_memory() {
             format!(". If its disk is gone for good, replace the member: {}", self.order_to_replace(member))
@@ -211,7 +215,7 @@ impl Snapshot {
             String::new()
         };
         format!(
-            "its node has not mounted its volume, or not set up its network, for more than {MOUNTED_WITHIN}.{site} The events of \
+            "its node has not mounted its volume, or not set up its network, for more than {MOUNTED_WITHIN}. The events of \
              the Pod say why: kubectl describe pod {member} -n {namespace}{way_out}"
         )
     }
@@ -225,9 +229,9 @@ impl Snapshot {
         let lasts = since.is_some_and(|since| now - *since > CATCHES_UP_WITHIN);
         match self.volume_for_snapshot(member, now).filter(|_| lasts) {
             Some(volume) if !self.new_volume_fits_snapshot(&self.record, now) => format!(
-                "{behind}, and by its size its volume has no room for that beside its own. It is not replaced: the database has no room \
-                 beside the log on a new volume of spec.storageSpec.volumeSizeRequest either. Raise that to {}Mi or more; if the volume \
-                 does not grow, a new member takes its place then, or at once by order: {}",
+                "{behind}, and by its size its volume has no room for that beside its own. Nor has the database room beside the log on a new \
+                 volume of spec.storageSpec.volumeSizeRequest. Raise that to {}Mi or more; if the volume does not grow, then replace the \
+                 member by a new one: {}",
                 volume >> 20,
                 self.order_to_replace(member)
             ),

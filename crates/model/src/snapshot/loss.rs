@@ -1,7 +1,6 @@
 //! Whether the data of a voter are lost, or wrong. Silence never says so: unreachable, slow, on a node that is NotReady, or ending
 //! again and again is no loss, and neither is an alarm.
 
-use super::standstill::CATCHES_UP_WITHIN;
 use super::{Pod, Snapshot, Volume};
 use crate::guard::GuardVerdict;
 use crate::mutants;
@@ -53,8 +52,6 @@ impl Snapshot {
             | Loss::Ordered
             | Loss::Memory
             | Loss::NeverStarted => true,
-            // However short the grace period is.
-            Loss::NoRoomForSnapshot => now - suspected.since > CATCHES_UP_WITHIN,
         };
         (is_over && is_second).then_some(loss)
     }
@@ -79,12 +76,8 @@ impl Snapshot {
         if !record.is_in_memory() && self.is_refused_by_majority(record, voter, now) {
             return Some(Loss::Inconsistent);
         }
-        if record.is_in_memory() {
+        if record.is_in_memory() || answers {
             return None;
-        }
-        if answers {
-            let lacks_room = self.lacks_room_for_snapshot(record, voter, now);
-            return lacks_room.then_some(Loss::NoRoomForSnapshot);
         }
         let pod = self.pods.get(voter);
         if let Some((verdict, _)) = pod.and_then(|pod| pod.guard.as_ref())
@@ -99,8 +92,7 @@ impl Snapshot {
             return Some(Loss::VolumeGone);
         }
         let site = self.sites.get(voter)?;
-        let is_other_machine = site.created_again.is_some() && self.is_not_mounted(voter, now);
-        (site.gone.is_some() || is_other_machine).then_some(Loss::NodeGone)
+        site.gone.is_some().then_some(Loss::NodeGone)
     }
 
     /// Whether a Pod that was bound to a node long ago has not got its volume and its network yet. Why, only its events say: a detach

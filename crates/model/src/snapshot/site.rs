@@ -9,9 +9,6 @@ pub struct Site {
     /// Why it can never be used again, if so: it is bound to a node that does not exist any more, or that a person declared out of
     /// service.
     pub gone: Option<String>,
-    /// Why its node is not the machine that it was made on, if it seems so: it is on the node's own disk, and a Node of that name was
-    /// created after it. A kubelet that registers again makes such a Node, too, with the disk it always had.
-    pub created_again: Option<String>,
     /// The node of the member's last Pod, if it was asked for.
     pub node: Option<NodeState>,
     /// The other node on which the member last followed a leader, if there is one.

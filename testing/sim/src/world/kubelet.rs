@@ -359,7 +359,6 @@ impl World {
         };
         Site {
             gone: gone.then(|| "its node does not exist any more".to_owned()),
-            created_again: again.then(|| "its node was created after its volume".to_owned()),
             node: Some(node),
             served_on: None,
         }

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{Node, PersistentVolume};
 use kube::Api;
 use kube::api::ListParams;
 use quorate_manifests::SiteQuestion;
-use quorate_manifests::site::{Pin, created_again, is_out_of_service, judge, pins, state_of};
+use quorate_manifests::site::{Pin, is_out_of_service, judge, pins, state_of};
 use quorate_model::snapshot::Site;
 use tokio::time::{Instant, timeout};
 
@@ -51,7 +51,7 @@ async fn ask(shared: &Shared, question: &SiteQuestion) -> Result<Site, kube::Err
         None => Ok::<_, kube::Error>(None),
     };
     let (on, served_on) = (state(&question.node).await?, state(&question.served_on).await?);
-    let (mut found, mut again) = (Vec::new(), None);
+    let mut found = Vec::new();
     if let Some(name) = &question.volume
         && let Some(volume) = sites.volumes.get(name, async || volume(shared, name).await).await?
     {
@@ -59,9 +59,8 @@ async fn ask(shared: &Shared, question: &SiteQuestion) -> Result<Site, kube::Err
             let nodes = nodes(shared, &pin).await?;
             found.push((pin, nodes));
         }
-        again = created_again(&volume, question.since, &found, shared.runtime.clock.now());
     }
-    Ok(Site { node: on, served_on, created_again: again, ..judge(&found) })
+    Ok(Site { node: on, served_on, ..judge(&found) })
 }
 
 /// The node with that name: the labels of a driver may come later than the node. Where it is not there, or out of service, also those
