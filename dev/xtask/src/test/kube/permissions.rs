@@ -14,7 +14,7 @@ use crate::{kube, manifests, repo};
 const ACCOUNT: &str = "system:serviceaccount:quorate-system:quorate";
 
 /// Permissions that are not used in every run.
-const NOT_ALWAYS_SEEN: [(&str, &str); 17] = [
+const NOT_ALWAYS_SEEN: [(&str, &str); 18] = [
     // No request of its own: an API server that is configured to checks it when an owner reference with blockOwnerDeletion is
     // written.
     ("etcdclusters.operator.etcd.io/finalizers", "update"),
@@ -41,6 +41,8 @@ const NOT_ALWAYS_SEEN: [(&str, &str); 17] = [
     ("jobs.batch", "get"),
     // Read when the operator is asked to end.
     ("namespaces", "get"),
+    // Nodes are listed where the one that a volume is pinned to is gone: a node is lost for good with `--full` alone.
+    ("nodes", "list"),
 ];
 
 /// A resource (`pods`, `etcdclusters.operator.etcd.io/status`) and a verb.
