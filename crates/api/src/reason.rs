@@ -309,8 +309,8 @@ reasons! {
     MemberReplaced: EtcdCluster;
     /// A newer operator wrote the status. Members are kept running, and nothing else is done.
     StatusFromNewerVersion: EtcdCluster;
-    /// The operator's clock differs from the API server's, so nothing is signed, deleted or given up by it.
-    ClockDiffers: EtcdCluster, EtcdUser;
+    /// The operator's clock differs from the API server's, so grace periods and other waits take longer.
+    ClockDiffers: EtcdCluster;
     /// The record in status does not have its hash: fields were dropped, edited, or restored in part. Members are kept running, and
     /// nothing else is done.
     RecordIncomplete: EtcdCluster;

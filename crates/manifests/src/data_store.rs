@@ -288,7 +288,7 @@ pub fn sign(
     at: &ClusterRef,
     signer: &Signer,
     own: Option<&Own<'_>>,
-    now: Instant,
+    now: Present,
 ) -> Order {
     let act = write(cluster, at, signer, own);
     let whose = (ROOT_USER.to_owned(), cluster.metadata.uid.clone().unwrap_or_default());

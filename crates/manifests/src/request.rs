@@ -152,12 +152,12 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
         }
         KubeEffect::CreateAuthority { ca, place, given } => {
             let generation = generation(context, *ca);
-            let made = order::authority(cluster, at, (*ca, *place), &snapshot.uid, generation, context.now);
+            let made = order::authority(cluster, at, (*ca, *place), &snapshot.uid, generation, context.snapshot.present(context.now));
             authority_request(context, made, given.as_ref())
         }
         KubeEffect::MakeNextAuthority { ca, given, secret, resource_version } => {
             let (seen, generation) = ((secret, resource_version.as_str()), generation(context, *ca));
-            let made = order::next_authority((at, *ca), &snapshot.uid, seen, generation, context.now);
+            let made = order::next_authority((at, *ca), &snapshot.uid, seen, generation, context.snapshot.present(context.now));
             authority_request(context, made, given.as_ref())
         }
         KubeEffect::ArrangeAuthority { ca, secret, resource_version, signer } => {
@@ -471,7 +471,7 @@ fn leaf_order(context: &Context<'_>, leaf: Leaf, by: &Fingerprint, renewed: Opti
     let mut secrets = snapshot.certificates.iter().flat_map(|certificates| certificates.authorities.values());
     let authority = secrets.find_map(|secret| secret.with(by));
     let is_keyless = authority.is_some_and(|authority| authority.keyless);
-    let made = order::leaf(cluster, at, leaf, (pair, authority), renewed, (trust, *now));
+    let made = order::leaf(cluster, at, leaf, (pair, authority), renewed, (trust, snapshot.present(*now)));
     if !is_keyless {
         return Request::Certificate(Box::new(made));
     }

@@ -169,7 +169,7 @@ pub(crate) fn write_desired(own: Option<&Own<'_>>, desired: Value, fields: &[&st
 }
 
 /// The order of a certificate for the user, and of all else in its Secret.
-pub fn sign(user: &EtcdUser, at: &ClusterRef, signer: &Signer, own: Option<&Own<'_>>, now: Instant) -> Order {
+pub fn sign(user: &EtcdUser, at: &ClusterRef, signer: &Signer, own: Option<&Own<'_>>, now: Present) -> Order {
     let act = write(user, at, signer, own);
     let lifetime = user.spec.authentication.certificate.validity_duration.as_deref();
     let seconds = duration::seconds(lifetime.unwrap_or(DEFAULT_USER_VALIDITY)).unwrap_or(90 * 86_400);

@@ -35,7 +35,7 @@ use crate::record::{Record, RecordDoubt};
 use crate::restore::{Restore, RestoreFailure};
 use crate::rotation::{Handshake, RotationPolicy};
 use crate::target::{PodRevision, Retention, Target};
-use crate::time::{ClockDifference, Instant, Span};
+use crate::time::{ClockDifference, Instant, Present, Span};
 use crate::version::{Minor, Version};
 pub use auth::{KeptOutByAuth, needs_user};
 pub use backup::{BackupBefore, BackupPurpose, BackupState};
@@ -595,6 +595,17 @@ impl Snapshot {
             BackupPurpose::Upgrade(_) => false,
         });
         lacks_backup || self.desired.storage.when_deleted == Retention::Retain
+    }
+
+    /// R23: the present by both clocks, where the operator's shows `now`.
+    pub fn present(&self, now: Instant) -> Present {
+        let differs = self.clock_differs.filter(|_| !mutants::is_broken(mutants::Rule::R23));
+        Present::new(now, differs)
+    }
+
+    /// What the API server's clock shows.
+    pub fn api_servers_time(&self, now: Instant) -> Instant {
+        ClockDifference::of_api_server(self.clock_differs, now)
     }
 
     /// The peer URL of a member of this EtcdCluster.

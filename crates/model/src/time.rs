@@ -37,6 +37,43 @@ pub enum ClockDifference {
     Behind(Span),
 }
 
+/// R23: the present, where the clocks of the operator and of the API server may differ. A time is over only by the earlier one, and what is
+/// counted from now on counts from the later one. So a clock that is wrong makes waits longer, never shorter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Present {
+    /// What the earlier clock shows.
+    pub earliest: Instant,
+    /// What the later clock shows.
+    pub latest: Instant,
+}
+
+impl ClockDifference {
+    /// What the API server's clock shows, where the operator's shows `now`. It wrote the times of creation and deletion of objects.
+    pub fn of_api_server(differs: Option<Self>, now: Instant) -> Instant {
+        match differs {
+            Some(Self::Ahead(by)) => now.before(by),
+            Some(Self::Behind(by)) => now + by,
+            None => now,
+        }
+    }
+}
+
+impl Present {
+    /// The operator's clock shows `now`.
+    pub fn new(now: Instant, differs: Option<ClockDifference>) -> Self {
+        let other = ClockDifference::of_api_server(differs, now);
+        Self { earliest: now.min(other), latest: now.max(other) }
+    }
+}
+
+impl Instant {
+    /// So long before.
+    #[must_use]
+    pub fn before(self, span: Span) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(span.0).unwrap_or(i64::MAX)))
+    }
+}
+
 impl fmt::Display for ClockDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -157,11 +157,13 @@ fn dated(world: &World, behind: &Arc<AtomicI64>) -> kube::Client {
 }
 
 #[tokio::test(start_paused = true)]
-async fn m08_nothing_is_signed_while_the_clock_differs_from_that_of_the_api_server() -> Result<()> {
+async fn l06_a_cluster_is_created_while_the_clock_differs_from_that_of_the_api_server_by_hours() -> Result<()>
+{
     let world = World::new().await?;
     let behind = Arc::new(AtomicI64::new(8 * 3600));
     let _operator = world.operator_over(dated(&world, &behind), |_| {});
     world.create_cluster(three_members()).await?;
+    until_pods(&world, &PODS).await?;
     until("status reports it", async || {
         let found = world.condition("Progressing", "True").await?;
         let is_told =
@@ -169,12 +171,8 @@ async fn m08_nothing_is_signed_while_the_clock_differs_from_that_of_the_api_serv
         Ok(if is_told { Ok(()) } else { Err(format!("{found:?}")) })
     })
     .await?;
-    tokio::time::sleep(Duration::from_mins(10)).await;
-    ensure!(world.names::<Secret>().await?.is_empty(), "nothing is signed");
     let version = world.kube.store().version();
     tokio::time::sleep(Duration::from_mins(10)).await;
     ensure!(world.kube.store().version() == version, "the report does not change with every pass");
-
-    behind.store(0, Ordering::SeqCst);
-    until_pods(&world, &PODS).await
+    Ok(())
 }

@@ -110,7 +110,6 @@ fn pass(
                 backups: &others,
                 jobs: &jobs,
                 now,
-                clock_differs: false,
             };
             Some(json!(restore::decide(seen).status))
         }
@@ -131,7 +130,6 @@ fn pass(
                 signer: Err(&signer),
                 allowed: None,
                 now,
-                clock_differs: None,
             };
             Some(json!(user::decide(&seen).status))
         }

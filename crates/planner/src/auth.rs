@@ -130,7 +130,7 @@ fn revoke(draft: &mut Draft<'_>, seen: &SeenAuth) {
 fn keep_clients(draft: &mut Draft<'_>, seen: &SeenAuth) {
     // Somebody enabled auth, or status was lost.
     if draft.record.client_grace.is_none() {
-        let now = draft.now;
+        let now = draft.latest();
         let goes_on = seen.clients == Clients::OfGrace;
         let grace = if goes_on { ClientGrace::Since(now) } else { ClientGrace::Over };
         draft.write_record(Step::L11, |record| record.client_grace = Some(grace));
@@ -215,7 +215,7 @@ fn make_root(draft: &mut Draft<'_>, root: Root) -> bool {
 /// pass, and the next one begins with what it sees.
 fn enable(draft: &mut Draft<'_>, seen: &SeenAuth) {
     let gives_time = seen.clients.are_nobodys() && draft.seen.gives_clients_time(&draft.record);
-    let begins = if gives_time { ClientGrace::Since(draft.now) } else { ClientGrace::Over };
+    let begins = if gives_time { ClientGrace::Since(draft.latest()) } else { ClientGrace::Over };
     draft.write_record(Step::L8, |record| {
         record.auth = Some(AuthStage::On);
         record.client_grace.get_or_insert(begins);

@@ -7,7 +7,7 @@ use quorate_model::effect::{Rehearsal, Unsafe};
 use quorate_model::record::{Leaving, Member, QuarantineCause, Stage};
 use quorate_model::snapshot::{DOUBT_INTERVAL, Listed, PROOF_INTERVAL, Pod, StatusReply, Unhealthy, Volume};
 use quorate_model::{
-    ClockDifference, Effect, Instant, KubeEffect, Leaf, ManagedObject, MemberName, Ordinal, Plan, Protocol,
+    Effect, Instant, KubeEffect, Leaf, ManagedObject, MemberName, Ordinal, Plan, Protocol,
     Record, Snapshot, Span, Step, Waiting,
 };
 
@@ -134,6 +134,16 @@ impl<'a> Draft<'a> {
         self.propose(Effect::kube(Step::K1, label));
     }
 
+    /// R23: a time is over only if it is over by this clock.
+    pub(crate) fn earliest(&self) -> Instant {
+        self.seen.present(self.now).earliest
+    }
+
+    /// R23: what is counted from now on counts from this clock.
+    pub(crate) fn latest(&self) -> Instant {
+        self.seen.present(self.now).latest
+    }
+
     /// What forbids an effect now, if anything does.
     pub(crate) fn refusal(&self, effect: &Effect) -> Option<Unsafe> {
         let scene = Scene { seen: self.seen, record: &self.record, now: self.now, before: &self.effects };
@@ -233,7 +243,7 @@ impl<'a> Draft<'a> {
 
     /// Records that a member enters a stage now.
     pub(crate) fn enter(&mut self, step: Step, member: &MemberName, stage: Stage) {
-        let now = self.now;
+        let now = self.latest();
         self.write_record(step, |record| {
             if let Some(member) = record.members.get_mut(member) {
                 member.stage = stage;
@@ -246,7 +256,7 @@ impl<'a> Draft<'a> {
     pub(crate) fn record_name(&mut self, step: Step, stage: Stage) -> MemberName {
         let ordinal = self.next_ordinal();
         let name = self.seen.cluster.member(ordinal);
-        let member = Member { stage, id: None, volume: None, version: None, since: self.now };
+        let member = Member { stage, id: None, volume: None, version: None, since: self.latest() };
         self.write_record(step, |record| {
             record.next_ordinal = ordinal.next();
             record.members.insert(name.clone(), member);
@@ -425,12 +435,8 @@ impl<'a> Draft<'a> {
     /// Quarantines a volume as it was observed.
     pub(crate) fn quarantine(&mut self, step: Step, member: &MemberName, why: QuarantineCause) -> Progress {
         let Some(volume) = self.volume(member) else { return Progress::Done };
-        // R23: how long it is kept counts from here, so by the later of both clocks. A difference that is not true any more keeps it for
-        // longer. Nothing waits for the clocks: a restore in place or a quorum recovery would have all its members down meanwhile.
-        let since = match self.seen.clock_differs {
-            Some(ClockDifference::Behind(by)) => self.now + by,
-            Some(ClockDifference::Ahead(_)) | None => self.now,
-        };
+        // How long it is kept counts from here.
+        let since = self.latest();
         let (member, volume) = (member.clone(), volume.uid.clone());
         self.propose(Effect::kube(step, KubeEffect::QuarantineVolume { member, volume, since, why }));
         Progress::Pending

@@ -144,8 +144,7 @@ fn reason_to_roll_back(draft: &Draft<'_>, name: &MemberName, since: Instant) -> 
     let progress =
         draft.seen.etcd.learner_progress.as_ref().filter(|(learner, at)| learner == name && *at <= draft.now);
     let since = progress.map_or(since, |(_, at)| since.max(*at));
-    // R23: a learner that is given up loses what it has received.
-    (draft.seen.clock_differs.is_none() && draft.now - since > deadline).then(|| {
+    (draft.earliest() - since > deadline).then(|| {
         let trouble = draft.pod(name).and_then(|pod| {
             let refused = pod.guard.as_ref().map(|(verdict, why)| format!("{verdict}: {why}"));
             refused.or_else(|| pod.trouble.clone())

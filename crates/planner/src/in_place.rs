@@ -48,23 +48,14 @@ fn delete_superseded_pods(draft: &mut Draft<'_>) {
 fn begin(draft: &mut Draft<'_>) -> bool {
     let orders = draft.seen.orders.iter();
     let named = orders.filter(|order| draft.record.cluster_id == Some(order.replaces));
-    // By a clock that differs nobody can tell whose time is over, and each says so.
-    let in_time =
-        named.filter(|order| draft.seen.clock_differs.is_some() || draft.now < order.until).cloned();
+    let now = draft.seen.api_servers_time(draft.now);
+    let in_time = named.filter(|order| now < order.until).cloned();
     // One that is not ready does not hold up a newer one that is.
     in_time.collect::<Vec<_>>().into_iter().any(|order| begin_one(draft, order))
 }
 
 fn begin_one(draft: &mut Draft<'_>, ordered: RestoreOrder) -> bool {
     let RestoreOrder { order, replaces, restore, until: _, read_until, admission, backed_up_until } = ordered;
-    if let Some(differs) = draft.seen.clock_differs {
-        let why = format!(
-            "the operator's clock is {differs}: whether its startingDeadline is over is not known, and no certificate could be signed \
-             for new members. It is begun once the clocks agree, so correct the clock of the operator's node"
-        );
-        draft.wait(Waiting::OrderWaits(order, RestoreFailure::new(RestoreCause::NotReady, why)));
-        return false;
-    }
     if claims::come_first(draft) {
         let why = "PersistentVolumeClaims of members are being deleted, and their data would go with the Pods. It is begun once \
                    these members have new claims";
@@ -72,7 +63,7 @@ fn begin_one(draft: &mut Draft<'_>, ordered: RestoreOrder) -> bool {
         return false;
     }
     let restore = match fit(draft, restore) {
-        Ok(restore) => restore.raised_by_time(draft.now).raised_above(known_revision(draft)),
+        Ok(restore) => restore.raised_by_time(draft.latest()).raised_above(known_revision(draft)),
         Err(why) => {
             draft.wait(Waiting::OrderWaits(order, why));
             return false;
@@ -83,10 +74,10 @@ fn begin_one(draft: &mut Draft<'_>, ordered: RestoreOrder) -> bool {
         NextIncarnation { order: order.clone(), replaces, restore, members: None, stopped: false, since };
     if let Err(why) = admitted(draft, admission, &next) {
         draft.wait(Waiting::OrderWaits(order, why));
-    } else if draft.now >= backed_up_until {
+    } else if draft.seen.api_servers_time(draft.now) >= backed_up_until {
         // Nothing is taken for an order that is refused.
         draft.wait(Waiting::BackupFirst(order));
-    } else if draft.now >= read_until {
+    } else if draft.seen.api_servers_time(draft.now) >= read_until {
         // Only this begins another reading, so it comes after everything else that holds the order up.
         draft.wait(Waiting::ReadAgain(order));
     } else {

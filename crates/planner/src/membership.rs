@@ -118,7 +118,7 @@ fn settle_unrecorded(draft: &mut Draft<'_>, listed: &Listed) {
     let next = draft.next_ordinal();
     let (step, stage) =
         if listed.is_learner { (Step::S1, Stage::Leaving(Leaving::Stray)) } else { (Step::BX, Stage::Voter) };
-    let member = Member { stage, id: Some(listed.id), volume: None, version: None, since: draft.now };
+    let member = Member { stage, id: Some(listed.id), volume: None, version: None, since: draft.latest() };
     draft.write_record(step, |record| {
         record.next_ordinal = next;
         record.members.insert(name, member);

@@ -118,7 +118,7 @@ fn begin(draft: &mut Draft<'_>) -> bool {
         Container { pod: pod.map(|pod| pod.uid.clone()), node, served_on }
     };
     let containers = draft.record.members.keys().map(|member| (member.clone(), container(member))).collect();
-    let recovery = QuorumRecovery { from, since: draft.now, containers, chosen: None };
+    let recovery = QuorumRecovery { from, since: draft.latest(), containers, chosen: None };
     draft.write_record(Step::Q1, |record| record.quorum_recovery = Some(recovery));
     true
 }

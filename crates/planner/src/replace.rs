@@ -28,16 +28,13 @@ pub(crate) fn suspect(draft: &mut Draft<'_>) {
     let is_voter = |member: &MemberName| voters.contains(member);
     let mut suspected = draft.record.suspected.clone();
     suspected.retain(|member, _| is_voter(member));
+    let since = draft.latest();
     for voter in &voters {
         let before = suspected.get(voter);
         match draft.seen.apparent_loss(&draft.record, voter, draft.now) {
-            // R23: since when is not known. It counts from when the clocks agree.
-            Some(_) if draft.seen.clock_differs.is_some() => {}
             // The clock was set back.
-            Some(loss)
-                if before.is_none_or(|before| !before.loss.is_like(loss) || before.since > draft.now) =>
-            {
-                suspected.insert(voter.clone(), Suspicion { loss, since: draft.now, rechecked: None });
+            Some(loss) if before.is_none_or(|before| !before.loss.is_like(loss) || before.since > since) => {
+                suspected.insert(voter.clone(), Suspicion { loss, since, rechecked: None });
             }
             None if before.is_some_and(|before| is_refuted(draft, voter, before.loss)) => {
                 suspected.remove(voter);
@@ -176,6 +173,25 @@ pub(crate) fn confirm(draft: &mut Draft<'_>, member: &MemberName) -> Progress {
     if !loss.is_move() {
         draft.write_record(Step::P1, |record| record.replacement = None);
     }
+    let joining = draft.record.joining().map(|(name, _)| name.clone());
+    let joining = joining.unwrap_or_else(|| draft.record_name(Step::P2, Stage::Joining));
+    let created = draft.create_volume(Step::P2, &joining).is_done();
+    if created && safety::has_claim(draft.seen, &draft.record) {
+        return Progress::Done;
+    }
+    let why = draft.volume(&joining).and_then(|volume| volume.trouble.clone());
+    let since = draft.record.replacement.as_ref().map_or(draft.now, |replacement| replacement.since);
+    let timeout = draft.seen.replacement_policy.timeout;
+    if draft.earliest() - since > timeout {
+        let why = why.map_or_else(String::new, |why| format!(" ({why})"));
+        let message = format!(
+            "PersistentVolumeClaim {joining}, for the member that takes the place of {member}, was not usable within \
+             {timeout}{why}. {member} was not removed"
+        );
+        give_up(draft, member, ReplacementEnd::Failed, message);
+        return Progress::Pending;
+    }
+    draft.wait(Waiting::ClaimPending { claim: joining, replaced: member.clone(), why });
     Progress::Pending
 }
 

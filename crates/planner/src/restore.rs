@@ -21,27 +21,13 @@ const SPARE_BYTES: u64 = 256 << 20;
 pub(crate) fn to_begin_with(draft: &Draft<'_>) -> Result<Option<Restore>, RestoreFailure> {
     let restore = match (&draft.record.restore, &draft.seen.restore) {
         (Some(recorded), _) => recorded.clone(),
-        (None, Some(resolved)) => by_time(draft, resolved.clone()?)?,
+        // R23: by the later clock. By the earlier one a restore of before may have been raised as far.
+        (None, Some(resolved)) => resolved.clone()?.raised_by_time(draft.latest()),
         (None, None) => return Ok(None),
     };
     match incompatible(&restore, &draft.seen.desired) {
         None => Ok(Some(restore)),
         Some(why) => Err(RestoreFailure::new(RestoreCause::Refused, why)),
-    }
-}
-
-/// Raised by time. By a clock that differs (R23) it would be raised by too much for good, or by so little that a restore of before was
-/// raised as far.
-fn by_time(draft: &Draft<'_>, restore: Restore) -> Result<Restore, RestoreFailure> {
-    match draft.seen.clock_differs {
-        Some(differs) if restore.bump > 0 => {
-            let why = format!(
-                "the operator's clock is {differs}, and revisions are raised by time. It is begun once the clocks agree, so correct the \
-                 clock of the operator's node"
-            );
-            Err(RestoreFailure::new(RestoreCause::NotReady, why))
-        }
-        Some(_) | None => Ok(restore.raised_by_time(draft.now)),
     }
 }
 

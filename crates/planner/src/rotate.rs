@@ -199,7 +199,7 @@ fn ordered(seen: &Snapshot, record: &Record, ca: Ca) -> Option<String> {
 /// Whether two thirds of its life are over, and what spreads the authorities of a fleet.
 fn is_due(seen: &Snapshot, certificates: &Certificates, record: &Record, (ca, now): (Ca, Instant)) -> bool {
     match seen.signing(certificates, record, ca) {
-        Signing::With(_, authority) => now >= authority.due(),
+        Signing::With(_, authority) => seen.present(now).earliest >= authority.due(),
         Signing::ToCreate | Signing::Lost(_) => false,
     }
 }
@@ -269,7 +269,7 @@ fn forget_strays(draft: &mut Draft<'_>, seen: &Certificates, arranged: &[Ca]) {
 /// The stage `Sign` once more: somebody may present what this one has signed, so it is forgotten when nobody does.
 pub(crate) fn resume(draft: &mut Draft<'_>, ca: Ca, from: Fingerprint, step: Step) {
     let Some(to) = draft.record.authority_of(ca).cloned() else { return };
-    let since = draft.now;
+    let since = draft.latest();
     draft.write_record(step, |record| {
         let given = ca == Ca::Clients && record.given;
         record.rotation =
@@ -281,7 +281,7 @@ pub(crate) fn resume(draft: &mut Draft<'_>, ca: Ca, from: Fingerprint, step: Ste
 fn forget(draft: &mut Draft<'_>, ca: Ca, these: BTreeSet<Fingerprint>) {
     let Some(to) = draft.record.authority_of(ca).cloned() else { return };
     let Some(from) = these.into_iter().next() else { return };
-    let since = draft.now;
+    let since = draft.latest();
     draft.write_record(Step::C6, |record| {
         let given = ca == Ca::Clients && record.given;
         record.rotation =
@@ -305,7 +305,7 @@ fn begin(draft: &mut Draft<'_>, seen: &Certificates) {
         draft.propose(Effect::kube(Step::C1, make(ca, secret, given)));
         return;
     };
-    let since = draft.now;
+    let since = draft.latest();
     draft.write_record(Step::C1, |record| {
         let given = given.is_some();
         record.keep_certificate(&next);
@@ -398,7 +398,7 @@ fn sign_with_new(draft: &mut Draft<'_>, rotation: &Rotation) {
         draft.wait(Waiting::Rotating(rotation.clone(), why));
         return;
     }
-    let next = rotation.clone().next(RotationStage::Sign, draft.now);
+    let next = rotation.clone().next(RotationStage::Sign, draft.latest());
     draft.write_record(Step::C4, |record| {
         record.record_authority(next.ca, next.to.clone());
         if next.ca == Ca::Clients {
@@ -417,7 +417,7 @@ fn drop_earlier(draft: &mut Draft<'_>, rotation: &Rotation) {
         draft.wait(Waiting::Rotating(rotation.clone(), why));
         return;
     }
-    let next = rotation.clone().next(RotationStage::Drop, draft.now);
+    let next = rotation.clone().next(RotationStage::Drop, draft.latest());
     draft.write_record(Step::C6, |record| {
         record.rotation = Some(next);
         record.trust += 1;
@@ -435,15 +435,14 @@ fn finish(draft: &mut Draft<'_>, rotation: &Rotation) {
 /// Whether clients have time left, which a person may cut short. Since when they can know is recorded, as long as it is so; before that the gate refuses
 /// what follows.
 fn wait_for_clients(draft: &mut Draft<'_>, rotation: &Rotation, step: Step) -> bool {
-    let (is_told, now) = (draft.seen.untold(rotation).is_none(), draft.now);
-    if rotation.concerns_clients() && rotation.told.is_some() != is_told && draft.seen.clock_differs.is_none()
-    {
+    let (is_told, now) = (draft.seen.untold(rotation).is_none(), draft.latest());
+    if rotation.concerns_clients() && rotation.told.is_some() != is_told {
         let told = is_told.then_some(now);
         draft.write_record(step, |record| record.rotation = Some(Rotation { told, ..rotation.clone() }));
     }
     let rotation = &draft.record.rotation.clone().unwrap_or_else(|| rotation.clone());
     let until = draft.seen.clients_have_until(rotation);
-    let Some(until) = until.filter(|until| draft.now < *until || draft.seen.clock_differs.is_some()) else {
+    let Some(until) = until.filter(|until| draft.earliest() < *until) else {
         return false;
     };
     draft.wait(Waiting::ClientsHaveTime(rotation.clone(), until));

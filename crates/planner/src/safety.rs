@@ -182,14 +182,6 @@ fn may_call(scene: &Scene<'_>, at: &MemberName, call: &EtcdCall) -> Judged {
     }
 }
 
-/// R23: whether the operator's clock is as good as the API server's.
-fn clocks_agree(seen: &Snapshot) -> Judged {
-    match seen.clock_differs {
-        Some(differs) => forbid(Unsafe::ClockDiffers(differs)),
-        None => Ok(()),
-    }
-}
-
 /// R12: whether the recent replies of members and the record have more than one cluster id.
 pub fn is_split(seen: &Snapshot, now: Instant) -> bool {
     let answers = seen.etcd.answers.keys().filter_map(|member| Some(seen.status_of(member, now)?.cluster_id));

@@ -108,9 +108,10 @@ pub(crate) fn apply_metadata(draft: &mut Draft<'_>) {
 pub(crate) fn lead_clients_away(draft: &mut Draft<'_>, member: &MemberName) {
     let Some(pod) = draft.pod(member) else { return };
     // Without the annotation, or with one of the future, because the clock was set back, the wait begins now.
-    let is_noted = !pod.serves && pod.served_until.is_some_and(|until| until <= draft.now);
+    let now = draft.latest();
+    let is_noted = !pod.serves && pod.served_until.is_some_and(|until| until <= now);
     if !is_noted {
-        let (pod, at) = (pod.uid.clone(), draft.now);
+        let (pod, at) = (pod.uid.clone(), now);
         let away = KubeEffect::LeadClientsAway { member: member.clone(), pod, at };
         draft.propose(Effect::kube(Step::K2, away));
     }
@@ -127,7 +128,7 @@ pub(crate) fn lead_clients(draft: &mut Draft<'_>) {
             let (member, pod) = (voter, pod.uid.clone());
             draft.propose(Effect::kube(Step::K2, KubeEffect::LabelServes { member, pod }));
         } else if pod.serves && draft.seen.misleads_clients(&voter, draft.now) {
-            let (member, pod, at) = (voter, pod.uid.clone(), draft.now);
+            let (member, pod, at) = (voter, pod.uid.clone(), draft.latest());
             let away = Effect::kube(Step::K2, KubeEffect::LeadClientsAway { member, pod, at });
             // Where it may not, nothing waits for it: what keeps the member from serving is reported.
             if draft.refusal(&away).is_none() {

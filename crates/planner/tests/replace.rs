@@ -430,23 +430,30 @@ fn an_order_replaces_a_lost_member_also_after_the_second_look_where_recovery_is_
 }
 
 #[test]
-fn m08_no_grace_period_is_over_while_the_clock_differs_and_none_begins() {
-    for noticed_before in [true, false] {
-        let mut world = World::running(3);
-        if !noticed_before {
-            world.seen.clock_differs = Some(ClockDifference::Behind(Span::seconds(8 * 3600)));
+fn m08_a_grace_period_begins_by_the_later_clock_and_is_over_by_the_earlier_one() {
+    let grace = World::running(3).seen.replacement_policy.grace;
+    for by in [Span::seconds(61), Span::seconds(8 * 3600)] {
+        for (before, after) in [
+            (None, Some(ClockDifference::Ahead(by))),
+            (Some(ClockDifference::Behind(by)), None),
+            (Some(ClockDifference::Behind(by)), Some(ClockDifference::Behind(by))),
+        ] {
+            let mut world = World::running(3);
+            world.seen.clock_differs = before;
+            lose_volume(&mut world, "demo-1");
+            world.settle();
+            assert_eq!(world.seen.record.suspected.len(), 1);
+            // The operator's clock jumps ahead, or is set right.
+            world.now = world.now + by;
+            world.seen.clock_differs = after;
+            nothing_is_given_up(&mut world, Span(0));
+            world.now = world.now + grace;
+            let late = after == Some(ClockDifference::Behind(by));
+            let late = late.then_some(by).filter(|by| *by > Span(0));
+            world.now = world.now + late.unwrap_or(Span(0));
+            let plan = world.plan();
+            assert!(plan.record.replacement.is_some(), "{before:?} {after:?}: {:?}", plan.waiting);
         }
-        lose_volume(&mut world, "demo-1");
-        world.settle();
-        assert_eq!(world.seen.record.suspected.len(), usize::from(noticed_before));
-        world.seen.clock_differs = Some(ClockDifference::Behind(Span::seconds(8 * 3600)));
-        nothing_is_given_up(&mut world, Span::seconds(8 * 3600));
-        // The clock was set: what was noticed before counts from then, all else from now.
-        world.now = world.now + Span::seconds(8 * 3600);
-        world.seen.clock_differs = None;
-        let plan = world.plan();
-        assert_eq!(plan.record.suspected.len(), 1);
-        assert_eq!(plan.record.replacement.is_some(), noticed_before, "{:?}", plan.waiting);
     }
 }
 

@@ -295,21 +295,17 @@ fn a_restore_goes_on_with_the_defaults_of_another_operator_and_is_given_up_for_a
 
 /// Revisions are raised by time, and what is recorded stays.
 #[test]
-fn o02_no_restore_begins_by_a_clock_that_differs_where_revisions_are_raised_by_it() {
-    let mut world = restoring(3, snapshot());
-    world.seen.clock_differs = Some(ClockDifference::Ahead(Span::seconds(86_400)));
-    let plan = world.plan();
-    let why = refusal(&plan).expect("it waits");
-    assert!(why.cause == RestoreCause::NotReady && why.message.contains("correct the clock"), "{why:?}");
-    assert!(plan.effects.is_empty() && plan.record.attempt == 0, "{:?}", plan.effects);
-    world.seen.clock_differs = None;
-    assert_eq!(until_pods(&mut world), [Boot::Restore; 3]);
-    // What is recorded is raised already, and what is not raised needs no clock.
-    world.seen.clock_differs = Some(ClockDifference::Ahead(Span::seconds(86_400)));
-    assert_eq!(refusal(&world.plan()), None);
-    let mut world = restoring(3, Restore { bump: 0, ..snapshot() });
-    world.seen.clock_differs = Some(ClockDifference::Ahead(Span::seconds(86_400)));
-    assert_eq!((refusal(&world.plan()), world.plan().record.attempt), (None, 1));
+fn o02_revisions_are_raised_by_the_later_clock() {
+    let day = Span::seconds(86_400);
+    let raised = |differs| {
+        let mut world = restoring(3, snapshot());
+        world.seen.clock_differs = differs;
+        assert_eq!(until_pods(&mut world), [Boot::Restore; 3]);
+        world.seen.record.restore.as_ref().map(Restore::least_revision)
+    };
+    let by_own = raised(None);
+    assert_eq!(raised(Some(ClockDifference::Ahead(day))), by_own);
+    assert!(raised(Some(ClockDifference::Behind(day))) > by_own);
 }
 
 #[test]

@@ -29,6 +29,8 @@ const COUNTS_FROM_BEFORE: Span = Span::seconds(540);
 /// What happened of late.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recent {
+    /// How far the clocks were apart in the last look.
+    clock_differed: Option<ClockDifference>,
     /// In the order in which they were made.
     transfers: Vec<TransferAttempt>,
     unhealthy_since: BTreeMap<MemberName, Instant>,
@@ -90,8 +92,8 @@ impl Distance {
 impl Recent {
     /// Adds it to a snapshot whose members and member list have been read.
     pub(crate) fn add_to(&mut self, snapshot: &mut Snapshot, now: Instant) {
-        // R23: what began by a clock that is wrong began at no known time.
-        if snapshot.clock_differs.is_some() {
+        // R23: what began before a clock was set began at no known time.
+        if std::mem::replace(&mut self.clock_differed, snapshot.clock_differs) != snapshot.clock_differs {
             self.begin_anew();
         }
         self.forget_attempts(snapshot.leader(now), now);

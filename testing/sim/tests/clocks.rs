@@ -1,4 +1,4 @@
-//! R23: clocks that are apart and jump. Whatever the operator's clock shows, nothing is signed, deleted for its age or given up by it.
+//! R23: clocks that are apart and jump. A wrong clock makes waits longer, never shorter, and blocks nothing.
 
 use quorate_sim::history::{History, plain, sound_story};
 use quorate_sim::world::World;
@@ -62,6 +62,23 @@ fn m58_no_leaf_is_signed_by_a_clock_that_jumps_inside_a_pass() {
             while world.go().is_some() {}
             world.judge_rest();
             assert_eq!(world.oracle.violation(), None, "{clock:?} {by}");
+        }
+    }
+}
+
+/// A few minutes, which nobody corrects: a cluster begins, loses a member for good, is scaled, rolled and renewed.
+#[test]
+fn l06_with_a_clock_that_is_wrong_for_good_every_goal_is_reached() {
+    for (clock, by) in [Clock::Operator, Clock::ApiServer, Clock::Kubelets]
+        .into_iter()
+        .flat_map(|clock| [90, -90, 400, -400].map(|by| (clock, by)))
+    {
+        let wrong = fault(0, &json!({ "stays": { "clock-set": [clock, by] } }));
+        let lost = fault("rest", &json!({ "lose-volume": "demo-1" }));
+        for (before, spec) in [(plain(3), plain(5)), (plain(5), plain(3)), (plain(3), plain(0))] {
+            let departures = [wrong.clone(), lost.clone()];
+            let trace = json!({ "before": [before], "spec": spec, "departures": departures, "wide": true });
+            assert!(sound_story(&trace).all_came_about(), "{clock} {by} s");
         }
     }
 }

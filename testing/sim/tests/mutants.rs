@@ -34,8 +34,8 @@ const OF_EVICTIONS: [&str; 4] = ["NotThatMember", "SecondDisruption", "MustEvict
 /// that both are needed.
 const OF_HEALTH: [&str; 2] = ["R15 canary", "R15 learner"];
 
-/// `crates/planner/tests/certificates.rs` shows that the checks of certificates, and of the clock, are needed.
-const OF_CERTIFICATES: [&str; 3] = ["AnotherAuthority", "AuthorityKept", "ClockDiffers"];
+/// `crates/planner/tests/certificates.rs` shows that the checks of certificates are needed.
+const OF_CERTIFICATES: [&str; 2] = ["AnotherAuthority", "AuthorityKept"];
 
 /// Only a rotation of an authority has them: `testing/sim/tests/rotate.rs` and `crates/planner/tests/rotate.rs` show that they are needed.
 const OF_ROTATION: [&str; 9] = [

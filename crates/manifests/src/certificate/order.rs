@@ -131,7 +131,7 @@ pub(crate) fn authority(
     (ca, place): (Ca, Place),
     uid: &ClusterUid,
     generation: u32,
-    now: Instant,
+    now: Present,
 ) -> Order {
     let name = Certificate::Authority(ca).secret_name(at);
     let mut secret = Secret {
@@ -165,7 +165,7 @@ pub(crate) fn next_authority(
     uid: &ClusterUid,
     (secret, resource_version): (&Uid, &str),
     generation: u32,
-    now: Instant,
+    now: Present,
 ) -> Order {
     let metadata = json!({ "uid": secret.as_str(), "resourceVersion": resource_version });
     Order {
@@ -180,8 +180,8 @@ pub(crate) fn next_authority(
     }
 }
 
-fn new_authority(ca: Ca, uid: &ClusterUid, generation: u32, now: Instant) -> Generate {
-    let validity = Validity { not_before: before(now, BEFORE), not_after: now + AUTHORITY };
+fn new_authority(ca: Ca, uid: &ClusterUid, generation: u32, now: Present) -> Generate {
+    let validity = Validity { not_before: now.earliest.before(BEFORE), not_after: now.latest + AUTHORITY };
     Generate::Authority { common_name: super::authority_name(ca, uid, generation), validity }
 }
 
@@ -192,7 +192,7 @@ pub(crate) fn leaf(
     leaf: Leaf,
     (pair, authority): (KeyPair, Option<&Authority>),
     renewed: Option<Renewed<'_>>,
-    (trust, now): (u32, Instant),
+    (trust, now): (u32, Present),
 ) -> Order {
     let uid = ClusterUid::new(cluster.metadata.uid.clone().unwrap_or_default());
     let name = Certificate::from(leaf).secret_name(at);
@@ -240,7 +240,7 @@ pub(crate) fn of_user(
     act: Act,
     (pair, authority): (KeyPair, &Authority),
     lifetime: Span,
-    now: Instant,
+    now: Present,
 ) -> Order {
     let content = LeafContent {
         validity: validity(&format!("{uid} {name}"), lifetime, Some(authority), now),
@@ -310,20 +310,16 @@ fn lifetime(cluster: &EtcdCluster) -> Span {
 }
 
 /// Leaves that are issued in the same second do not end in the same second: up to a tenth of their life is taken off, by whose
-/// they are. None outlives its authority.
-fn validity(whose: &str, lifetime: Span, authority: Option<&Authority>, now: Instant) -> Validity {
+/// they are. None outlives its authority. It is valid by both clocks (R23).
+fn validity(whose: &str, lifetime: Span, authority: Option<&Authority>, now: Present) -> Validity {
     let spread = (lifetime.0 / 10).max(1);
     let off = Sha256::digest(whose);
     let off = off.iter().take(8).fold(0_u64, |number, byte| (number << 8) | u64::from(*byte)) % spread;
-    let ends = now + Span(lifetime.0 - off);
+    let ends = now.latest + Span(lifetime.0 - off);
     let not_after = authority.map_or(ends, |authority| ends.min(authority.validity.not_after));
-    let begins = before(now, Span(BEFORE.0.min(lifetime.0 / 10)));
+    let begins = now.earliest.before(Span(BEFORE.0.min(lifetime.0 / 10)));
     let not_before = authority.map_or(begins, |authority| begins.max(authority.validity.not_before));
     Validity { not_before, not_after }
-}
-
-fn before(now: Instant, span: Span) -> Instant {
-    Instant(now.0.saturating_sub(i64::try_from(span.0).unwrap_or(0)))
 }
 
 /// The Secret that is to be created, with what the spec gives it.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use quorate_api::{EtcdCluster, Explanation, Reason, keys};
-use quorate_model::{ClockDifference, ClusterRef};
+use quorate_model::ClusterRef;
 use serde_json::{Value, json};
 
 use super::{COLLECTOR, FIELD_MANAGER, FOREGROUND, ORPHAN, secret_name, tenants};
@@ -334,27 +334,6 @@ pub fn key_goes() -> DataStoreHealth {
         "no DataStore is made or changed, because spec.tls.provider has certificates come from where the key of their authority is not this \
          cluster's, and Kamaji signs a certificate for each tenant with it. The authority is not replaced while a DataStore of the cluster may exist. Set \
          spec.tls.provider to auto; or take the annotation operator.etcd.io/kamaji-datastore off",
-    )
-}
-
-/// R23.
-pub fn clock_differs(differs: ClockDifference) -> DataStoreHealth {
-    no(
-        Reason::ClockDiffers,
-        format!(
-            "the operator's clock is {differs}, so the credential of Kamaji is not signed. Set that clock, or those of the API servers"
-        ),
-    )
-}
-
-/// R23, where the end of the tenants is to be recorded.
-pub fn clock_differs_at_end(differs: ClockDifference) -> DataStoreHealth {
-    no(
-        Reason::ClockDiffers,
-        format!(
-            "no DataStore is left, and the deletion goes on once that can be recorded with the time: the operator's clock is {differs}, and a final backup is \
-             judged by it. Set that clock, or those of the API servers"
-        ),
     )
 }
 

@@ -77,10 +77,10 @@ fn of_leaves(picture: &Picture<'_>, seen: &Certificates, authorities: &BTreeMap<
         Some((*leaf, signer, why))
     });
     if let Some((leaf, signer, why)) = unusable.next() {
-        let next = match picture.seen.clock_differs {
-            None if !seen.can_have(leaf, signer, now) => lacking(seen, leaf, signer, now),
-            None => "It is being issued anew".to_owned(),
-            Some(differs) => format!("It is issued anew when the operator's clock is right: it is {differs}"),
+        let next = if seen.can_have(leaf, signer, now) {
+            "It is being issued anew".to_owned()
+        } else {
+            lacking(seen, leaf, signer, now)
         };
         let text = format!("the {leaf} certificate cannot be used: {why}. {next}");
         return Finding::no(Reason::CertificatesMissing, text);
@@ -138,14 +138,14 @@ fn clients_must_follow(picture: &Picture<'_>) -> Option<Finding> {
     Some(Finding::yes(reason, clients_have_time(rotation, until)))
 }
 
-/// What a rotation has been waiting for too long, where its clock can be believed. At size zero no member can be seen.
+/// What a rotation has been waiting for too long. At size zero no member can be seen.
 fn held_up(picture: &Picture<'_>) -> Option<String> {
-    let is_judged = picture.seen.clock_differs.is_none() && !picture.record.hibernating;
-    let waits = picture.plan.waiting.iter().filter(|_| is_judged);
+    let now = picture.seen.present(picture.now).earliest;
+    let waits = picture.plan.waiting.iter().filter(|_| !picture.record.hibernating);
     let mut late = waits.filter_map(|waiting| {
         let Waiting::Rotating(rotation, why) = waiting else { return None };
         let from = rotation.held_up_from(&picture.seen.rotation_policy);
-        (picture.now >= from).then(|| waiting::held_up(rotation, why))
+        (now >= from).then(|| waiting::held_up(rotation, why))
     });
     late.next()
 }

@@ -350,9 +350,9 @@ fn row(waiting: &Waiting) -> Row {
         Waiting::ClockDiffers(differs) => needs_person(
             Reason::ClockDiffers,
             format!(
-                "the operator's clock is {differs}. Until they agree to the minute no certificate is signed, no volume is deleted because of \
-                 its age, no member is replaced because its grace period is over, and none that serves is removed. Set the clock of the node \
-                 on which the operator runs, or those of the API servers: check NTP on both"
+                "the operator's clock is {differs}. Until they agree to the minute, certificates are made valid by both clocks, and a grace \
+                 period or another wait is over only by both, so it takes longer. Set the clock of the node on which the operator \
+                 runs, or those of the API servers: check NTP on both"
             ),
         ),
         Waiting::Unsafe(why @ Unsafe::NotAdmitted(..)) => waits(Reason::WriteRefused, why.to_string()),

@@ -39,12 +39,10 @@ pub(super) fn all() -> Vec<DataStoreHealth> {
         report::name_taken("tenants"),
         report::secret_taken(&cluster),
         report::secret_going(&cluster),
-        report::clock_differs_at_end(ClockDifference::Behind(Span::seconds(600))),
         report::contested(
             &json!({ "metadata": { "name": "tenants", "managedFields": [{ "manager": "argocd-controller" }] } }),
         ),
         report::secret_contested(&cluster),
-        report::clock_differs(ClockDifference::Ahead(Span::seconds(3 * 3600))),
         report::refused("DataStore", "the API server refuses it: admission webhook denied the request"),
     ];
     cluster.metadata.deletion_timestamp = serde_json::from_value(json!("2026-11-28T12:00:00Z")).unwrap();

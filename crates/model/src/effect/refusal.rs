@@ -5,7 +5,6 @@ use std::fmt;
 use crate::names::MemberName;
 use crate::quorum::quorum;
 use crate::snapshot::Alarm;
-use crate::time::ClockDifference;
 
 /// Why a step must not be taken now. The same value goes to status, event, metric and test.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,9 +92,6 @@ pub enum Unsafe {
     NotAsked,
     /// R25: it is not shown to be what cert-manager made for this EtcdCluster, or it has changed.
     NotIssuedForThis,
-    /// R23: the operator's clock differs from the API server's, so nothing is signed or old enough to be given up, and how long ago clients
-    /// were led away is not known (R24).
-    ClockDiffers(ClockDifference),
     /// L4 to L9: no record, and no order of a person, has auth changed so.
     AuthNotOrdered,
     /// L9: a DataStore of Kamaji may exist, and only auth keeps its tenants from the data of each other.
@@ -192,7 +188,6 @@ impl Unsafe {
         NotTold,
         NotAsked,
         NotIssuedForThis,
-        ClockDiffers,
         AuthNotOrdered,
         TenantsNeedAuth,
         NoRootUser,
@@ -343,10 +338,6 @@ impl fmt::Display for Unsafe {
             Self::NotAsked => f.write_str("the spec that was accepted does not ask cert-manager for this"),
             Self::NotIssuedForThis => f.write_str(
                 "cert-manager has not made it for this EtcdCluster, or somebody has changed it meanwhile, so it is neither changed nor written over",
-            ),
-            Self::ClockDiffers(differs) => write!(
-                f,
-                "the operator's clock is {differs}, so nothing is signed, removed or given up by it. Set the clocks"
             ),
             Self::AuthNotOrdered => f.write_str("nobody has ordered this change of etcd's auth"),
             Self::TenantsNeedAuth => f.write_str(

@@ -69,9 +69,9 @@ impl Snapshot {
         client_grace > Span(0) && !are_users
     }
 
-    /// Whether they do now.
+    /// Whether they do now, by one of both clocks.
     pub fn do_clients_go_on(&self, record: &Record, now: Instant) -> bool {
-        self.clients_go_on_until(record).is_some_and(|until| now < until)
+        self.clients_go_on_until(record).is_some_and(|until| self.present(now).earliest < until)
     }
 
     /// Whether their user is not as it should be.

@@ -52,14 +52,15 @@ impl Snapshot {
             | Loss::Ordered
             | Loss::Memory
             | Loss::NeverStarted => true,
+            // However short the grace period is.
+            Loss::NoRoomForSnapshot => self.present(now).earliest - suspected.since > CATCHES_UP_WITHIN,
         };
         (is_over && is_second).then_some(loss)
     }
 
     /// Whether the data were lost for the whole grace period.
     pub fn is_grace_over(&self, suspected: &Suspicion, now: Instant) -> bool {
-        // R23: by a clock that is wrong, any time may be over.
-        let is_over = self.clock_differs.is_none() && now - suspected.since >= self.replacement_policy.grace;
+        let is_over = self.present(now).earliest - suspected.since >= self.replacement_policy.grace;
         is_over || mutants::is_broken(mutants::Rule::PGrace)
     }
 

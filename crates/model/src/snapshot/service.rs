@@ -123,7 +123,8 @@ impl Snapshot {
     pub fn holds_connections(&self, voter: &MemberName, now: Instant) -> bool {
         let runs = |pod: &&super::Pod| pod.ready && !pod.terminating && pod.guard.is_none();
         let Some(pod) = self.pods.get(voter).filter(runs).filter(|pod| !pod.serves) else { return false };
-        let is_late = |until: Instant| until <= now && now - until >= CONNECTIONS_END_AFTER;
+        let earliest = self.present(now).earliest;
+        let is_late = |until: Instant| until <= earliest && earliest - until >= CONNECTIONS_END_AFTER;
         let is_cut_off = matches!(
             self.health(voter, now),
             Err(Unhealthy::NoAnswer(_) | Unhealthy::NoLeader | Unhealthy::OtherLeader { .. })

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use http::{HeaderMap, Request, header};
 use kube::client::Body;
-use quorate_model::{ClockDifference, Instant, Span};
+use quorate_model::{ClockDifference, Instant, Present, Span};
 use quorate_reconcile::{Clocks, Noted, OwnTime};
 
 use crate::runtime::clock::Clock;
@@ -29,6 +29,16 @@ impl ApiClock {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).difference(self.now())
     }
 
+    /// The present by both clocks.
+    pub(crate) fn present(&self) -> Present {
+        Present::new(self.own.now(), self.difference())
+    }
+
+    /// What the API server's clock shows.
+    pub(crate) fn api_servers_time(&self) -> Instant {
+        ClockDifference::of_api_server(self.difference(), self.own.now())
+    }
+
     /// A client whose replies are looked at.
     pub(crate) fn observing(&self, client: kube::Client) -> kube::Client {
         let namespace = client.default_namespace().to_owned();
@@ -51,7 +61,7 @@ impl ApiClock {
         let noted = self.known.lock().unwrap_or_else(PoisonError::into_inner).note(sent, date, self.now());
         match noted {
             Noted::Differs(by) => {
-                tracing::warn!("the operator's clock is {by}: nothing is signed, deleted or given up by it");
+                tracing::warn!("the operator's clock is {by}: grace periods and other waits take longer");
             }
             Noted::Agrees => tracing::info!("the operator's clock agrees with the API server's again"),
             Noted::Same => {}

@@ -5,7 +5,7 @@ use quorate_api::cluster::TlsProvider;
 use quorate_manifests::data_store::{self as objects, report};
 use quorate_manifests::user::{NoSigner, Presence, Signer};
 use quorate_manifests::{Act as Writing, DataStoreHealth, observe};
-use quorate_model::{ClockDifference, Instant};
+use quorate_model::Instant;
 use serde_json::Value;
 
 use super::Contest;
@@ -38,8 +38,6 @@ pub struct Seen<'a> {
     pub signer: Result<&'a Signer, &'a NoSigner>,
     /// The time.
     pub now: Instant,
-    /// R23: how far the operator's clock is from that of the API server.
-    pub clock_differs: Option<ClockDifference>,
 }
 
 /// The DataStores that Kubernetes has.
@@ -168,10 +166,6 @@ fn leave(seen: &Seen<'_>) -> Decision {
         Presence::Own(own) if own.is_going => Vec::new(),
         Presence::Own(_) => vec![Act::DeleteSecret],
         Presence::Absent | Presence::Foreign if objects::may_exist(seen.cluster) => {
-            // The time goes with it, for a final backup.
-            if let Some(differs) = seen.clock_differs.filter(|_| has_final_backup(seen.cluster)) {
-                return only(report::clock_differs_at_end(differs));
-            }
             vec![Act::RemoveFinalizer]
         }
         Presence::Absent | Presence::Foreign => Vec::new(),
@@ -183,11 +177,6 @@ fn leave(seen: &Seen<'_>) -> Decision {
 fn hindered(seen: &Seen<'_>, why: DataStoreHealth, may_have_one: bool) -> Decision {
     let acts = if may_have_one { Vec::new() } else { leave(seen).acts };
     Decision { health: Some(why), acts }
-}
-
-fn has_final_backup(cluster: &EtcdCluster) -> bool {
-    is_deleted(cluster)
-        && cluster.spec.deletion.as_ref().is_some_and(|deletion| deletion.final_backup.is_some())
 }
 
 fn is_deleted(cluster: &EtcdCluster) -> bool {
@@ -272,7 +261,7 @@ fn hindrance(seen: &Seen<'_>) -> Option<DataStoreHealth> {
     Some(report::not_serving(why))
 }
 
-/// O2, or why there is no credential. By a clock that differs nothing is signed; what is there is not taken away for another one then, nor while nothing
+/// O2, or why there is no credential. What is there is not taken away for another one then, nor while nothing
 /// signs.
 fn credential(seen: &Seen<'_>) -> Result<Vec<Act>, DataStoreHealth> {
     let present = match seen.secret {
@@ -294,15 +283,13 @@ fn credential(seen: &Seen<'_>) -> Result<Vec<Act>, DataStoreHealth> {
         let is_due = !seen.keys_fit || own.leaf.is_due(&signer.authority, seen.now);
         !is_due && own.matches && !own.must_be_made_again
     });
-    match seen.clock_differs {
-        _ if is_as_it_should_be => Ok(Vec::new()),
-        _ if present.is_some() && seen.contest_of_secret == Contest::Pauses => {
-            Err(report::secret_contested(seen.cluster))
-        }
-        Some(_) if is_usable => Ok(Vec::new()),
-        Some(differs) => Err(report::clock_differs(differs)),
-        None if present.is_some_and(|own| own.must_be_made_again) => Ok(vec![Act::DeleteSecret]),
-        None => Ok(vec![Act::WriteSecret]),
+    if is_as_it_should_be {
+        return Ok(Vec::new());
+    }
+    match present {
+        Some(_) if seen.contest_of_secret == Contest::Pauses => Err(report::secret_contested(seen.cluster)),
+        Some(own) if own.must_be_made_again => Ok(vec![Act::DeleteSecret]),
+        Some(_) | None => Ok(vec![Act::WriteSecret]),
     }
 }
 

@@ -10,7 +10,7 @@ use quorate_manifests::user::{NoSigner, Own, Presence, Signer};
 use quorate_manifests::{Act as Writing, DataStoreHealth, data_store as objects};
 use quorate_model::certificate::Validity;
 use quorate_model::snapshot::{Authority, LeafCertificate, LeafSecret};
-use quorate_model::{ClockDifference, ClusterRef, Fingerprint, Instant, Span, Uid};
+use quorate_model::{ClusterRef, Fingerprint, Instant, Span, Uid};
 use serde_json::{Value, json};
 
 use super::*;
@@ -30,7 +30,6 @@ struct World {
     contest: Contest,
     contest_of_secret: Contest,
     namespace_ends: bool,
-    clock_differs: Option<ClockDifference>,
     auth_is_on: bool,
     compacts: bool,
     runs: bool,
@@ -62,7 +61,6 @@ impl World {
             contest: Contest::None,
             contest_of_secret: Contest::None,
             namespace_ends: false,
-            clock_differs: None,
             auth_is_on: true,
             compacts: true,
             runs: true,
@@ -122,7 +120,6 @@ impl World {
             keys_fit: true,
             signer: if self.signs { Ok(&signer) } else { Err(&self.signer) },
             now: NOW,
-            clock_differs: self.clock_differs,
         })
     }
 
@@ -424,33 +421,6 @@ fn one_that_something_else_changes_is_left_for_a_while_and_who_it_is_is_told() {
 }
 
 #[test]
-fn r23_the_end_of_the_tenants_is_not_recorded_by_a_clock_that_differs() {
-    let mut world = World::published();
-    let backup = json!({ "destination": { "pvc": { "claimName": "backups" } } });
-    world.cluster["spec"]["deletion"] = json!({ "finalBackup": backup });
-    world.clock_differs = Some(ClockDifference::Ahead(Span::seconds(3600)));
-    world.delete();
-    world.settle();
-    assert!(!world.ends() && world.stores.is_empty() && world.secret.is_none());
-    assert_eq!(world.reason(), Reason::ClockDiffers);
-    world.clock_differs = None;
-    world.settle();
-    assert!(world.ends());
-    // No final backup is judged by it.
-    let mut world = World::published();
-    world.clock_differs = Some(ClockDifference::Ahead(Span::seconds(3600)));
-    world.delete();
-    world.settle();
-    assert!(world.ends());
-    // Where nothing is deleted no time is recorded.
-    let mut world = World::published();
-    world.clock_differs = Some(ClockDifference::Ahead(Span::seconds(3600)));
-    world.ask_for(None);
-    world.settle();
-    assert!(!objects::may_exist(&world.parsed()));
-}
-
-#[test]
 fn a_deletion_that_takes_the_pods_from_tenants_is_told_with_the_command_that_ends_it() {
     let mut world = World::published();
     world.used_by("shared", &["a/one"]);
@@ -636,10 +606,6 @@ fn a_secret_that_cannot_be_changed_is_taken_away_only_where_another_one_can_be_m
     world.settle();
     assert!(world.done.is_empty(), "nothing signs: {:?}", world.done);
     world.signs = true;
-    world.clock_differs = Some(ClockDifference::Ahead(Span::seconds(3600)));
-    world.settle();
-    assert!(world.done.is_empty(), "the clock: {:?}", world.done);
-    world.clock_differs = None;
     let decision = world.decision();
     assert_eq!(decision.acts, [Act::DeleteSecret]);
 }

@@ -196,7 +196,6 @@ fn restores() -> Vec<Case> {
             backups: &[],
             jobs: &[],
             now: NOW,
-            clock_differs: false,
         });
         (name, with(new, &status.status), expected)
     };
@@ -280,7 +279,6 @@ fn users() -> Vec<Case> {
             signer: Err(&NoSigner::NotYet("its client certificate does not exist".to_owned())),
             allowed,
             now: NOW,
-            clock_differs: None,
         });
         with(new.clone(), &decision.status)
     };
@@ -346,7 +344,6 @@ fn what_ended_under_an_older_operator_gets_both_conditions_once() {
                         backups: &[],
                         jobs: &[],
                         now: NOW,
-                        clock_differs: false,
                     };
                     json!(restore::decide(seen).status)
                 }

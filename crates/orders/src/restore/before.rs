@@ -113,7 +113,7 @@ fn go_on(seen: &Seen<'_>, cluster: &EtcdCluster, taken: &mut TakenBefore) -> (Ne
         State::Pending { what, .. } => {
             let since = given.metadata.creation_timestamp.as_ref();
             let until = since.map(|since| Instant(since.0.as_millisecond()) + in_place::limit(seen.restore));
-            let is_late = until.is_some_and(|until| seen.now >= until) && !seen.clock_differs;
+            let is_late = until.is_some_and(|until| seen.now >= until);
             if is_late && seen.restore.spec.backup_before == BackupBefore::IfPossible {
                 let minutes = in_place::limit(seen.restore).0 / 60_000;
                 let why = format!("it was not complete within {minutes} minutes: {what}");

@@ -38,8 +38,6 @@ pub struct Seen<'a> {
     pub jobs: &'a [(&'a Job, JobOutcome)],
     /// The time.
     pub now: Instant,
-    /// R23: the operator's clock is not that of the API server.
-    pub clock_differs: bool,
 }
 
 impl Seen<'_> {
@@ -111,14 +109,14 @@ pub fn decide(seen: Seen<'_>) -> Decision {
 }
 
 /// Why an order that has not begun never will, once its `startingDeadline` is over. What it waits for may be mended when nobody thinks of it
-/// any more. An order that was taken up once does not end by time, and none does by a clock that is distrusted: its EtcdCluster reports that.
+/// any more. An order that was taken up once does not end by time.
 fn expired(
     seen: &Seen<'_>,
     before: &EtcdRestoreStatus,
     found: &(RestorePhase, Explanation),
 ) -> Option<Explanation> {
     let (RestorePhase::Pending, why) = found else { return None };
-    if before.started.is_some() || seen.now < until(seen.restore) + TAKEN_UP_WITHIN || seen.clock_differs {
+    if before.started.is_some() || seen.now < until(seen.restore) + TAKEN_UP_WITHIN {
         return None;
     }
     let has_job = |attempt| {

@@ -159,7 +159,7 @@ fn counts(read: &ReadSnapshot, now: Instant) -> bool {
 }
 
 /// Whether something else holds the order up. What was read long ago is read again once that is over: the EtcdCluster says so, for it alone
-/// knows what it would wait for next. By a clock that differs what was read a moment ago may be old, and no reading would be new.
+/// knows what it would wait for next.
 fn is_held(seen: &Seen<'_>) -> bool {
     let Some(cluster) = seen.cluster else { return false };
     let status = cluster.status.as_ref();
@@ -170,7 +170,7 @@ fn is_held(seen: &Seen<'_>) -> bool {
     let reads_again =
         waiting.find(is_ours).is_some_and(|own| own.reason == Reason::RestoreReadAgain.as_str());
     let is_replacing = status.is_some_and(|status| status.replacing.is_some());
-    seen.clock_differs || cluster.spec.paused || is_replacing || !reads_again
+    cluster.spec.paused || is_replacing || !reads_again
 }
 
 fn is_over(failed: &Time, now: Instant) -> bool {

@@ -30,7 +30,6 @@ fn decided(status: &Value, of: Option<&EtcdCluster>, jobs: &[(&Job, JobOutcome)]
         backups: &[],
         jobs,
         now,
-        clock_differs: false,
     })
 }
 
@@ -132,7 +131,6 @@ fn o02_an_order_tells_the_age_of_its_snapshot_if_that_is_a_day_or_more() {
         backups: &[],
         jobs: &[],
         now: NOW,
-        clock_differs: false,
     };
     let (_, why) = decide(seen).event.unwrap();
     assert!(
@@ -285,17 +283,6 @@ fn o15_a_snapshot_that_was_read_long_ago_is_read_again_before_anything_is_stoppe
 fn o15_what_was_read_is_not_read_again_while_the_order_waits_for_something_else() {
     let later = Instant(NOW.0 + 3_000_000);
     let present = cluster(&json!({"clusterID": "a1"}));
-    let order = restore(&read());
-    let of_clock = decide(Seen {
-        restore: &order,
-        cluster: Some(&present),
-        backup: None,
-        backups: &[],
-        jobs: &[],
-        now: later,
-        clock_differs: true,
-    });
-    assert_eq!(of_clock.then, NextAct::Wait, "a clock that is ahead makes each reading an old one");
     let replacing = cluster(&json!({"clusterID": "a1", "replacing": {
         "orderedBy": ordered_by("u2"), "clusterID": "a1", "restore": snapshot(), "since": "2026-11-24T00:00:00.000000Z",
     }}));
@@ -353,7 +340,6 @@ fn o05_a_backup_that_comes_first_for_a_moment_ends_no_reading_and_no_job_has_a_n
             backups: &[&runs_first],
             jobs,
             now: NOW,
-            clock_differs: false,
         })
     };
     let reading = json!({"reading": {"sha256": SHA256, "attempt": 3}});
@@ -389,17 +375,6 @@ fn o01_an_order_that_could_not_begin_in_time_has_failed_for_good_and_names_what_
     let before = decided(&kept(&status), Some(&present), &[], Instant(NOW.0 + 3_659_000));
     assert_eq!(before.status.phase, Some(RestorePhase::Pending));
     let late = Instant(NOW.0 + 3_660_000);
-    let order = restore(&kept(&status));
-    let of_clock = decide(Seen {
-        restore: &order,
-        cluster: Some(&present),
-        backup: None,
-        backups: &[],
-        jobs: &[],
-        now: late,
-        clock_differs: true,
-    });
-    assert_eq!(of_clock.status.phase, Some(RestorePhase::Pending), "by a clock that differs nothing is over");
     let failed = decided(&kept(&status), Some(&present), &[], late);
     let (is_warning, why) = failed.event.expect("it is news");
     assert!(is_warning && why.reason().as_str() == "OrderExpired", "{why:?}");
@@ -467,7 +442,6 @@ fn o05_a_backup_that_was_ordered_before_it_is_over_before_a_member_is_stopped() 
             backups: &[backup],
             jobs: &[],
             now: NOW,
-            clock_differs: false,
         };
         decide(seen).status
     };
@@ -533,7 +507,6 @@ fn o05_it_waits_for_no_backup_that_waits_for_it_or_that_nobody_knows_to_begin() 
             backups,
             jobs: &[],
             now: NOW,
-            clock_differs: false,
         };
         decide(seen).status.snapshot.is_none()
     };
@@ -591,7 +564,6 @@ fn o02_the_newest_backup_is_found_then_read_and_no_other_one_is_restored() {
             backups: &[],
             jobs,
             now: NOW,
-            clock_differs: false,
         })
     };
     let begun = decided(&json!({}), &[]);

@@ -8,7 +8,7 @@ use quorate_api::{EtcdCluster, EtcdUser, Explanation, Reason, keys};
 use quorate_manifests::data_store::ends;
 use quorate_manifests::user::{NoSigner, Presence, Signer, mark, mark_of, user_name};
 use quorate_model::auth::{Marked, is_mark};
-use quorate_model::{ClockDifference, Fingerprint, Instant};
+use quorate_model::{Fingerprint, Instant};
 
 use super::gate::{self, Own};
 use super::permissions::{Permissions, Range, desired};
@@ -32,8 +32,6 @@ pub struct Seen<'a> {
     pub allowed: Option<&'a [String]>,
     /// The time.
     pub now: Instant,
-    /// R23: how far the operator's clock is from that of the API server.
-    pub clock_differs: Option<ClockDifference>,
 }
 
 /// What is known of etcd's auth.
@@ -330,7 +328,7 @@ fn secret_acts(seen: &Seen<'_>, own: Own<'_>, state: &AuthState) -> Result<Vec<A
         let matches = present.is_some_and(|present| present.matches);
         return Ok(if matches { Vec::new() } else { vec![Act::WriteSecret] });
     }
-    match gate::may_sign(own, state, (recorded.as_ref(), &signer.authority.fingerprint), seen.clock_differs) {
+    match gate::may_sign(own, state, (recorded.as_ref(), &signer.authority.fingerprint)) {
         Ok(()) => Ok(vec![Act::WriteSecret]),
         Err(_) if is_usable => Ok(Vec::new()),
         Err(why) => Err(report::not_signed(seen, why)),

@@ -112,10 +112,6 @@ pub(super) fn no_signer(seen: &Seen<'_>, why: &NoSigner) -> (bool, Explanation) 
 
 pub(super) fn not_signed(seen: &Seen<'_>, why: Unsafe) -> (bool, Explanation) {
     match why {
-        Unsafe::ClockDiffers(by) => {
-            let text = format!("the operator's clock is {by}, so no certificate is signed by it");
-            (false, explain(Reason::ClockDiffers, text))
-        }
         Unsafe::AnotherAuthority
         | Unsafe::RoleNotOurs
         | Unsafe::UserNotOurs

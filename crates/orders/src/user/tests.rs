@@ -8,7 +8,7 @@ use quorate_api::user::{EtcdUserStatus, UserAccess, UserPermission};
 use quorate_api::{EtcdCluster, EtcdUser, Reason, keys};
 use quorate_manifests::user::{NoSigner, Presence, presence};
 use quorate_model::auth::{Marked, ROLE_PREFIX};
-use quorate_model::{ClockDifference, ClusterRef, Fingerprint, Instant, Span};
+use quorate_model::{ClusterRef, Fingerprint, Instant, Span};
 use serde_json::{Value, json};
 
 use super::gate::{Own, Unsafe, may_sign, permits};
@@ -116,7 +116,6 @@ impl World {
             signer: Err(&self.signer),
             allowed: self.allowed.as_deref(),
             now: NOW,
-            clock_differs: None,
         })
     }
 
@@ -552,15 +551,13 @@ fn the_gate_lets_the_recorded_authority_sign_for_a_user_of_its_own_by_a_clock_th
     let own = Own { user: OWN, role: OWN_ROLE };
     let state = AuthState { roles: Some(vec![OWN_ROLE.to_owned()]), ..AuthState::default() };
     let by = (Some(&known), &known);
-    assert_eq!(may_sign(own, &state, by, None), Ok(()));
-    assert_eq!(may_sign(own, &state, (Some(&known), &other), None), Err(Unsafe::AnotherAuthority), "R19");
-    assert_eq!(may_sign(own, &state, (None, &other), None), Err(Unsafe::AnotherAuthority), "R19");
+    assert_eq!(may_sign(own, &state, by), Ok(()));
+    assert_eq!(may_sign(own, &state, (Some(&known), &other)), Err(Unsafe::AnotherAuthority), "R19");
+    assert_eq!(may_sign(own, &state, (None, &other)), Err(Unsafe::AnotherAuthority), "R19");
     let of_others = Own { user: "billing-fedcba98", ..own };
-    assert_eq!(may_sign(of_others, &state, by, None), Err(Unsafe::UserNotOurs));
-    assert_eq!(may_sign(own, &AuthState::default(), by, None), Err(Unsafe::UserNotOurs), "there is none");
-    assert_eq!(may_sign(Own { user: "root", ..own }, &state, by, None), Err(Unsafe::Reserved));
-    let differs = ClockDifference::Ahead(quorate_model::Span::seconds(600));
-    assert_eq!(may_sign(own, &state, by, Some(differs)), Err(Unsafe::ClockDiffers(differs)), "R23");
+    assert_eq!(may_sign(of_others, &state, by), Err(Unsafe::UserNotOurs));
+    assert_eq!(may_sign(own, &AuthState::default(), by), Err(Unsafe::UserNotOurs), "there is none");
+    assert_eq!(may_sign(Own { user: "root", ..own }, &state, by), Err(Unsafe::Reserved));
 }
 
 #[test]

@@ -56,8 +56,7 @@ pub fn is_stopped(
     member: &MemberName,
     now: Instant,
 ) -> Result<(), String> {
-    // R23: by a clock that is wrong no time has passed since the order.
-    let now = if seen.clock_differs.is_some() { recovery.since } else { now };
+    let now = seen.present(now).earliest;
     let container = recovery.containers.get(member).cloned().unwrap_or_default();
     let pod = seen.pods.get(member);
     if pod.is_none() && container.pod.is_none() && has_never_run(record, member) {

@@ -13,7 +13,6 @@ use crate::rotate;
 
 /// C1, C4: whether another authority may take the place of the present one at once: a person ordered it, and no process runs that trusts the present one.
 pub fn may_swap(seen: &Snapshot, record: &Record, ca: Ca) -> Judged {
-    super::clocks_agree(seen)?;
     if !seen.pods.is_empty() {
         forbid(Unsafe::PodsExist)?;
     }
@@ -23,7 +22,6 @@ pub fn may_swap(seen: &Snapshot, record: &Record, ca: Ca) -> Judged {
 
 /// C1: whether a rotation may begin: everything is there, and is what it should be.
 pub fn may_begin_rotation(seen: &Snapshot, record: &Record) -> Judged {
-    super::clocks_agree(seen)?;
     let complete = seen.certificates.as_ref().is_some_and(|certificates| {
         let mut missing = record.leaves().filter(|leaf| !certificates.leaves.contains_key(leaf));
         let may_be_missing = |leaf: Leaf| comes_from_elsewhere(certificates, record, leaf);
@@ -38,7 +36,6 @@ pub fn may_begin_rotation(seen: &Snapshot, record: &Record) -> Judged {
 
 /// C4: whether the new authority may sign: every member is seen to trust it, and so is whatever starts from now on.
 pub fn may_sign_with_new(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
-    super::clocks_agree(seen)?;
     let (rotation, certificates) = in_stage(seen, record, RotationStage::Trust)?;
     let trust = certificates.to_trust(record, rotation.ca);
     let trusts_all = |leaf: &LeafCertificate| trust.iter().all(|one| leaf.trusted.contains(one));
@@ -64,7 +61,6 @@ pub fn may_sign_with_new(seen: &Snapshot, record: &Record, now: Instant) -> Judg
 
 /// C6: whether the earlier authority may be forgotten: every member is seen to present what the new one signed.
 pub fn may_drop_earlier(seen: &Snapshot, record: &Record) -> Judged {
-    super::clocks_agree(seen)?;
     let (rotation, certificates) = in_stage(seen, record, RotationStage::Sign)?;
     certificates::was_reached(seen, record)?;
     let is_signed = |leaf: &LeafCertificate| leaf.signed_by.as_ref() == Some(&rotation.to);
@@ -127,7 +123,6 @@ pub(super) fn may_make_next(
     given: Option<&Fingerprint>,
     (secret, version): (&Uid, &str),
 ) -> Judged {
-    super::clocks_agree(scene.seen)?;
     certificates::as_observed(scene, ca, secret, version)?;
     let seen = scene.seen.certificates.as_ref().ok_or(Unsafe::AnotherAuthority)?;
     certificates::is_of_source(scene, seen, ca, given)?;

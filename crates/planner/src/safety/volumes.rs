@@ -71,9 +71,8 @@ fn is_decided(scene: &Scene<'_>, member: &MemberName, volume: &Volume) -> Judged
         Some(Stage::Bootstrap | Stage::Joining | Stage::Voter) => false,
         None => match &volume.quarantine {
             Some(quarantine) => {
-                super::clocks_agree(scene.seen)?;
                 let retained = scene.seen.target().storage.when_scaled == Retention::Retain;
-                !retained && quarantine.is_over(scene.seen.keep_volumes, scene.now)
+                !retained && quarantine.is_over(scene.seen.keep_volumes, scene.seen.present(scene.now).earliest)
             }
             // A late call created it again for a member that was given up. It never had data.
             None => !may_have_data(volume),

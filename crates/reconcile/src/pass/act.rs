@@ -189,8 +189,7 @@ impl Acting {
     pub(super) fn see_clocks(&mut self, differs: Option<ClockDifference>) {
         let planned = self.planned();
         // For good: of a plan that was void for a moment something may have been left out that the rest needs.
-        self.is_void |=
-            planned.is_some_and(|planned| planned.snapshot.clock_differs.is_some() != differs.is_some());
+        self.is_void |= planned.is_some_and(|planned| planned.snapshot.clock_differs != differs);
         self.end_if_void();
     }
 

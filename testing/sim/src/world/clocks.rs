@@ -114,6 +114,9 @@ impl World {
 
     /// A person sets the clocks right.
     pub(super) fn set_clocks_right(&mut self) -> Option<String> {
+        if self.faults.clocks_stay {
+            return None;
+        }
         let wrong = std::mem::take(&mut self.faults.clocks) != Ahead::default();
         wrong.then(|| {
             self.clock_was_set();

@@ -134,7 +134,6 @@ impl Publication {
             keys_fit: objects::keys_fit(found, tls::is_pair),
             signer: signer.as_ref(),
             now,
-            clock_differs: shared.runtime.api_clock.difference(),
         });
         let own = if let Presence::Own(own) = &secret { Some(own) } else { None };
         let mut health = decision.health;
@@ -338,8 +337,9 @@ impl Kinds<'_> {
         let own = with.then(|| keys::DATA_STORE_FINALIZER.to_owned());
         let all: Vec<String> = others.cloned().chain(own).collect();
         let mut metadata = json!({ "finalizers": all });
-        let clock_differs = self.shared.runtime.api_clock.difference().is_some();
-        if !with && meta.deletion_timestamp.is_some() && !clock_differs {
+        if !with && meta.deletion_timestamp.is_some() {
+            // It is compared with when the API server created a backup.
+            let now = self.shared.runtime.api_clock.api_servers_time();
             let at = k8s_openapi::jiff::Timestamp::from_millisecond(now.0).unwrap_or_default();
             metadata["annotations"][keys::DATA_STORE_GONE] = json!(at.to_string());
         }
@@ -353,7 +353,7 @@ impl Kinds<'_> {
         let fits = |own: &Own<'_>| objects::keys_fit(Some(own.secret), tls::is_pair);
         let is_due = own.is_none_or(|own| !fits(own) || own.leaf.is_due(&signer.authority, now));
         let act = if is_due {
-            let order = objects::sign(self.cluster, self.at, signer, own, now);
+            let order = objects::sign(self.cluster, self.at, signer, own, self.shared.runtime.api_clock.present());
             let pair = tls::generate(&order.generate).map_err(|error| Undone::Keys(chain(&error)))?;
             let Write { act, .. } = order.write(&pair);
             act

@@ -67,8 +67,8 @@ impl RestoreWorker {
     }
 
     async fn work(&mut self, restore: &EtcdRestore) -> Pass {
-        let now = self.controller.runtime.clock.now();
-        let clock_differs = self.controller.runtime.api_clock.difference().is_some();
+        // R23: its times are of objects, and so of the API server.
+        let now = self.controller.runtime.api_clock.api_servers_time();
         let at = NamespacedName::new(&self.root.namespace, &restore.spec.cluster_name);
         let cluster = self.controller.clusters.get(&at).objects.remove(&at.name).map(accepted);
         let cluster = cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok());
@@ -84,7 +84,7 @@ impl RestoreWorker {
         let pods: Vec<Arc<Pod>> = self.controller.pods.get(&self.root).objects.into_values().collect();
         let jobs = outcomes(&self.controller.runtime, &mut self.words, &jobs, &pods, now).await;
         let decision =
-            decide(Seen { restore, cluster, backup, backups: &backups, jobs: &jobs, now, clock_differs });
+            decide(Seen { restore, cluster, backup, backups: &backups, jobs: &jobs, now });
         match Box::pin(self.carry_out(restore, cluster, &decision, now)).await {
             // It is reported already.
             Ok(Pass::Ended(Outcome::UserMustEdit)) => Pass::Ended(Outcome::UserMustEdit),

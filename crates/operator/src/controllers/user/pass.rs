@@ -118,7 +118,6 @@ impl UserWorker {
             signer,
             allowed: allowed(cluster),
             now,
-            clock_differs: self.controller.runtime.api_clock.difference(),
         });
         self.keep_look(user, cluster, etcd, &decision, now);
         let mut seen = user.clone();
@@ -303,7 +302,7 @@ impl UserWorker {
         };
         let is_due = own.is_none_or(|own| !fits(own) || own.leaf.is_due(&signer.authority, now));
         let act = if is_due {
-            let order = secrets::sign(user, at, signer, own, now);
+            let order = secrets::sign(user, at, signer, own, self.controller.runtime.api_clock.present());
             let pair = tls::generate(&order.generate).map_err(|error| Undone::Keys(chain(&error)))?;
             let Write { act, .. } = order.write(&pair);
             act

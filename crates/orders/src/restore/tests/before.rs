@@ -33,7 +33,7 @@ fn order(status: &Value, mode: &str) -> EtcdRestore {
 
 fn decided(restore: &EtcdRestore, of: &EtcdCluster, backups: &[&EtcdBackup], now: Instant) -> Decision {
     let seen =
-        Seen { restore, cluster: Some(of), backup: None, backups, jobs: &[], now, clock_differs: false };
+        Seen { restore, cluster: Some(of), backup: None, backups, jobs: &[], now };
     decide(seen)
 }
 
@@ -237,7 +237,6 @@ fn o05_a_snapshot_that_is_encrypted_leads_to_no_backup_that_is_not() {
         backups: &[&named],
         jobs: &[],
         now: NOW,
-        clock_differs: false,
     };
     let spec = ordered(&decide(seen)).spec;
     assert_eq!(spec.encryption, named.spec.encryption);

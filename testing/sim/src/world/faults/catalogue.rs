@@ -133,6 +133,7 @@ fn kind_for_good(fault: &Fault) -> &'static str {
         Fault::SlowDisk(_) => "slow disk, for good",
         Fault::EmptyMount(_) => "empty mount, for good",
         Fault::Damage(_) => "damaged data, for good",
+        Fault::ClockSet(..) => "clock set, for good",
         other => other.kind(),
     }
 }

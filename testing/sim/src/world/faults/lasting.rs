@@ -46,6 +46,8 @@ pub struct LastingFaults {
     pub clients_on_names: bool,
     /// How far clocks are ahead.
     pub clocks: Ahead,
+    /// Nobody sets them right.
+    pub clocks_stay: bool,
     /// Members whose data were destroyed by a fault.
     pub data_destroyed: BTreeSet<String>,
     /// Members whose claims somebody deleted.
@@ -121,6 +123,7 @@ impl LastingFaults {
             others_at,
             clients_on_names,
             clocks,
+            clocks_stay,
             data_destroyed,
             claims_deleted,
             removed_by_hand,
@@ -165,6 +168,7 @@ impl LastingFaults {
             .extend(others_at.iter().map(|pod| format!("others have the address of the Pod with uid {pod}")));
         words.extend(clients_on_names.then(|| "clients write through the names of members".to_owned()));
         words.extend(clocks.words());
+        words.extend(clocks_stay.then(|| "nobody sets the clocks right".to_owned()));
         words.extend(data_destroyed.iter().map(|member| format!("the data of {member} were destroyed")));
         words.extend(claims_deleted.iter().map(|member| format!("somebody deleted the claim of {member}")));
         words.extend(removed_by_hand.keys().map(|id| format!("somebody removed member {id}")));

@@ -139,12 +139,15 @@ impl World {
     }
 }
 
-/// Each clock is set ahead and back by two hours, and by more than volumes are kept and leaves are valid.
+/// Seconds by which a clock may be wrong for good.
+const SMALL: i64 = 400;
+
+/// Each clock is set ahead and back by so little that nobody corrects it, by two hours, and by more than volumes are kept and leaves are valid.
 fn clocks() -> impl Iterator<Item = Fault> {
     let clocks = [Clock::Operator, Clock::OperatorWhileItObserves, Clock::ApiServer, Clock::Kubelets];
     let days = |days: i64| days * 86_400;
     clocks.into_iter().flat_map(move |clock| {
-        [7200, -7200, days(8), days(400), days(-400)].map(|by| Fault::ClockSet(clock, by))
+        [90, -90, SMALL, -SMALL, 7200, -7200, days(8), days(400), days(-400)].map(|by| Fault::ClockSet(clock, by))
     })
 }
 
@@ -164,5 +167,5 @@ fn can_stay(fault: &Fault) -> bool {
             | Fault::SlowDisk(_)
             | Fault::EmptyMount(_)
             | Fault::Damage(_)
-    )
+    ) || matches!(fault, Fault::ClockSet(_, by) if by.abs() <= SMALL)
 }

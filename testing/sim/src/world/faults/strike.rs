@@ -214,6 +214,10 @@ impl World {
             | Fault::SlowDisk(member)
             | Fault::Damage(member) => self.faults.for_good.insert(member.clone()),
             Fault::Refuse(..) => self.faults.for_good.insert(REFUSALS.to_owned()),
+            Fault::ClockSet(..) => {
+                self.faults.clocks_stay = true;
+                true
+            }
             _ => false,
         }
     }
