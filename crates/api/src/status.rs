@@ -230,8 +230,8 @@ pub struct EtcdClusterStatus {
 
     /// The members take new defaults of the operator, such as another image of the agent, one after another. It counts against the number
     /// of clusters that may do so at a time. Recorded.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub takes_defaults: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub takes_defaults: Option<TurnStatus>,
 }
 
 /// What the cluster does now.
@@ -384,6 +384,17 @@ pub struct RotationStatus {
     /// Since when every Secret that clients read has what this stage is about. `tls.rotation.clientGrace` counts from then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<MicroTime>,
+}
+
+/// A turn to take new defaults of the operator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnStatus {
+    /// When it began, or when the last member was restarted. After ten minutes without a restart other clusters take the place.
+    pub since: MicroTime,
+
+    /// How many members have the new defaults.
+    pub restarted: u32,
 }
 
 /// A defragmentation that the operator ordered.

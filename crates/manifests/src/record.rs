@@ -13,13 +13,13 @@ use quorate_api::status::{
     AbandonedReason, AgentDelivery, AgentDeliveryStatus, AuthStatus, AuthorityStatus, BootstrapStatus,
     CertificatesStatus, ClientGraceStatus, DefragmentingStatus, EarlierStatus, EtcdClusterStatus,
     FailedLearnersStatus, LeavingReason, MemberPhase, MemberStatus, PodTarget, PriorityClassStatus,
-    StorageTarget, TargetStatus,
+    StorageTarget, TargetStatus, TurnStatus,
 };
 use quorate_model::adoption::Earlier;
 use quorate_model::auth::{AuthStage, ClientGrace};
 use quorate_model::priority::NoPriorityClass;
 use quorate_model::quorum_recovery::RecoverFrom;
-use quorate_model::record::{Abandoned, Defragmenting, FailedLearners, Leaving, Member, Stage};
+use quorate_model::record::{Abandoned, Defragmenting, FailedLearners, Leaving, Member, Stage, Turn};
 use quorate_model::target::{Medium, Retention, Storage};
 use quorate_model::{ClusterUid, Fingerprint, Instant, MemberName, Ordinal, Record, Target, Token, Uid};
 
@@ -101,7 +101,10 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
             .as_ref()
             .map(|no| NoPriorityClass { class: no.class.clone(), why: no.reason.clone() }),
         downgrading_to: status.goes_back_to.as_deref().and_then(|minor| minor.parse().ok()),
-        takes_defaults: status.takes_defaults,
+        takes_defaults: status.takes_defaults.as_ref().map(|turn| Turn {
+            since: Instant(turn.since.0.as_millisecond()),
+            restarted: turn.restarted,
+        }),
         defragmenting: status.defragmenting.as_ref().map(|ordered| Defragmenting {
             member: MemberName::new(&*ordered.member),
             pod: Uid::new(&*ordered.pod_uid),
@@ -220,7 +223,8 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
     status.data_differ_since = differ_since.map(micro);
     status.target_version = target.as_ref().map(|target| target.version.to_string());
     status.goes_back_to = downgrading_to.map(|minor| minor.to_string());
-    status.takes_defaults = *takes_defaults;
+    status.takes_defaults =
+        takes_defaults.map(|Turn { since, restarted }| TurnStatus { since: micro(since), restarted });
     let before = std::mem::take(&mut status.members);
     status.members = members
         .iter()

@@ -23,6 +23,15 @@ use crate::version::{Minor, Version};
 pub use doubt::RecordDoubt;
 pub use replacement::{Loss, Replaced, Replacement, ReplacementEnd, Suspicion};
 
+/// A cluster's turn to take new defaults of the operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Turn {
+    /// When it began, or when the last of these members was restarted.
+    pub since: Instant,
+    /// How many members have the new defaults.
+    pub restarted: u32,
+}
+
 /// The recorded part of a cluster's status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
@@ -94,7 +103,7 @@ pub struct Record {
     /// it was committed. Until every member runs it.
     pub downgrading_to: Option<Minor>,
     /// The last target that was committed has other defaults of the operator and nothing else. Until every member has them.
-    pub takes_defaults: bool,
+    pub takes_defaults: Option<Turn>,
     /// The member that the operator is defragmenting. Recorded before it begins, so that the next operator does not take the
     /// member's silence for a fault.
     pub defragmenting: Option<Defragmenting>,

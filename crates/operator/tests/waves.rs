@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::world::{RequestOutcome, World, plain, until};
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{ListParams, Patch, PatchParams};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use quorate_api::{EtcdCluster, keys};
 use quorate_manifests::record::witness;
 use serde_json::json;
@@ -16,10 +17,17 @@ const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
 /// The revision that each cluster has committed; fails where more than one takes new defaults at a time.
 async fn revisions(world: &World) -> Result<BTreeMap<String, String>> {
+    revisions_but_for(world, None).await
+}
+
+async fn revisions_but_for(world: &World, parked: Option<&str>) -> Result<BTreeMap<String, String>> {
     let clusters = world.api::<EtcdCluster>().list(&ListParams::default()).await?;
-    let taking =
-        clusters.iter().filter(|one| one.status.as_ref().is_some_and(|status| status.takes_defaults));
-    ensure!(taking.count() <= 1, "two at a time");
+    // One that is parked has no place.
+    let is_parked = |one: &EtcdCluster| one.metadata.name.as_deref() == parked;
+    let takes = |one: &&EtcdCluster| {
+        !is_parked(one) && one.status.as_ref().is_some_and(|status| status.takes_defaults.is_some())
+    };
+    ensure!(clusters.iter().filter(takes).count() <= 1, "two at a time");
     let revision = |one: &EtcdCluster| {
         let target = one.status.as_ref()?.target.as_ref()?;
         Some((one.metadata.name.clone()?, target.pod.revision.clone()))
@@ -202,4 +210,43 @@ async fn m06_a_cluster_that_is_sick_before_its_turn_takes_none_and_keeps_no_othe
     all_are_up_to_date(&world).await?;
     ensure!(revisions(&world).await?["a"] != before["a"], "it takes them once it is well");
     Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn l07_a_cluster_whose_members_cannot_be_restarted_gives_its_place_to_the_others() -> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = world.kubelet();
+    let first = world.operator();
+    for name in NAMES {
+        world.create_cluster_named(name, plain(1)).await?;
+    }
+    all_are_up_to_date(&world).await?;
+    let before = revisions(&world).await?;
+    first.stop().await?;
+    // Somebody else's budget for the same Pods: the API server refuses each eviction. The cluster stays healthy.
+    let budget: PodDisruptionBudget = serde_json::from_value(json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": "everybody" },
+        "spec": { "minAvailable": 1, "selector": { "matchLabels": { "app.kubernetes.io/instance": "a" } } },
+    }))?;
+    world.api::<PodDisruptionBudget>().create(&PostParams::default(), &budget).await?;
+
+    let client = world.client_through(|_| RequestOutcome::Open);
+    let _second = world.operator_over(client, |options| {
+        options.defaults.agent_image = "quorate:next".to_owned();
+        options.max_rolling = "1".parse().expect("a limit");
+    });
+    until("all others have the new defaults", async || {
+        let now = revisions_but_for(&world, Some("a")).await?;
+        let (reasons, _) = up_to_date(&world).await?;
+        let done = NAMES[1..].iter().all(|name| now[*name] != before[*name])
+            && now["a"] != before["a"]
+            && reasons.get("Reconciled") == Some(&3);
+        Ok(if done { Ok(()) } else { Err(format!("{reasons:?}")) })
+    })
+    .await?;
+    let (_, message) = up_to_date(&world).await?;
+    ensure!(message.contains("other clusters do not wait for this one"), "{message}");
+
+    world.delete::<PodDisruptionBudget>("everybody").await?;
+    all_are_up_to_date(&world).await
 }

@@ -1,7 +1,7 @@
 //! Commits the spec as the target, at safe points only, so that an edit in the middle of a change cannot mix two plans. A
 //! stuck step is a safe point: the edit that repairs it must be accepted at once.
 
-use quorate_model::record::{Leaving, Stage};
+use quorate_model::record::{Leaving, Stage, Turn};
 use quorate_model::target::{Medium, PodRevision, PodTemplate};
 use quorate_model::{Leaf, MemberName, Step, Target, Version, Waiting};
 
@@ -151,7 +151,8 @@ fn edit(draft: &mut Draft<'_>, committed: &Target) {
         return;
     }
     let line = desired.version.line();
-    let takes_defaults = is_by_operator && waves::disrupts(draft);
+    let begins = is_by_operator && waves::disrupts(draft);
+    let takes_defaults = begins.then(|| Turn { since: draft.latest(), restarted: 0 });
     let (step, downgrading_to) = match permit {
         Ok(VersionStep::Back(line)) => (Step::V4, Some(line)),
         Ok(VersionStep::Forward) | Err(_) => {

@@ -4,7 +4,18 @@
 use std::fmt;
 use std::str::FromStr;
 
+use quorate_model::record::Turn;
 use quorate_model::snapshot::DefaultsTurn;
+use quorate_model::{Instant, Span};
+
+/// A cluster that takes new defaults and restarts no member for longer gives its place to others. A restart with a move of leadership, a backup
+/// that runs, or a volume that grows takes less.
+pub const PARKED_AFTER: Span = Span::seconds(600);
+
+/// Whether nothing came of a turn for so long that it keeps its place no more. `now` is the earlier of both clocks (R23).
+pub fn is_parked(turn: Turn, now: Instant) -> bool {
+    now - turn.since > PARKED_AFTER
+}
 
 /// How many names a message has.
 const NAMES: usize = 3;

@@ -68,7 +68,7 @@ fn record(draft: &mut Draft<'_>) {
             replacement: None,
             downgrading_to: None,
             earlier: None,
-            takes_defaults: false,
+            takes_defaults: None,
             defragmenting: None,
             next_incarnation: None,
             quorum_recovery: None,

@@ -79,6 +79,7 @@ fn protocols(draft: &mut Draft<'_>) -> ControlFlow<Protocol> {
     by(Protocol::NewIncarnation, in_place::run(draft))?;
     by(Protocol::Bootstrap, bootstrap::run(draft))?;
     by(Protocol::Target, commit::target(draft))?;
+    waves::note_progress(draft);
     membership::settle(draft);
     replace::suspect(draft);
     by(Protocol::Hibernate, hibernate::stop_or_wake(draft))?;

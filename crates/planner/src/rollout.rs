@@ -9,6 +9,7 @@ use crate::draft::{DONE, Draft, Flow, ON};
 use crate::{facts, leadership, safety, upgrade, waves};
 
 pub(crate) fn next(draft: &mut Draft<'_>) -> Flow {
+    waves::tell_parked(draft);
     let stale: Vec<_> = draft.record.voters().filter(|voter| facts::is_stale(draft, voter)).collect();
     // R21: one that keeps data gets the new shape when it moves, and holds up no other.
     let keeps_data = |voter: &&MemberName| safety::keeps_data(draft.seen, &draft.record, draft.now, voter);

@@ -1,6 +1,7 @@
 //! Changes of the operator's own defaults, such as a new image of the agent, reach a fleet of clusters in waves. Which cluster's turn it is
 //! is observed; what follows is decided here. A change of the cluster's own spec waits for no other cluster, and takes the defaults with it.
 
+use quorate_model::record::Turn;
 use quorate_model::snapshot::DefaultsTurn;
 use quorate_model::{MemberName, Step, Target, Waiting};
 
@@ -19,7 +20,7 @@ pub(crate) fn may_take_defaults(draft: &mut Draft<'_>) -> bool {
     }
     let turn = match draft.seen.defaults.clone() {
         // What may cure one that has begun reaches it.
-        DefaultsTurn::Now if draft.record.takes_defaults => DefaultsTurn::Now,
+        DefaultsTurn::Now if draft.record.takes_defaults.is_some() => DefaultsTurn::Now,
         // Whose turn it is was decided by its last status.
         DefaultsTurn::Now => unwell(draft).map_or(DefaultsTurn::Now, |why| fleet::passed_over(&why)),
         turn @ (DefaultsTurn::OnNextChange | DefaultsTurn::After(_)) => turn,
@@ -45,9 +46,31 @@ fn unwell(draft: &Draft<'_>) -> Option<String> {
     draft.record.voters().find_map(why)
 }
 
+/// Records how far the turn is: from the outside nobody sees whether a cluster that is degraded was restarted with the new defaults.
+pub(crate) fn note_progress(draft: &mut Draft<'_>) {
+    let Some(turn) = draft.record.takes_defaults else { return };
+    let has_them = |voter: &&MemberName| draft.pod(voter).is_some() && !facts::is_stale(draft, voter);
+    let restarted = u32::try_from(draft.record.voters().filter(has_them).count()).unwrap_or(u32::MAX);
+    if restarted > turn.restarted {
+        let since = draft.latest();
+        draft.write_record(Step::K1, |record| record.takes_defaults = Some(Turn { since, restarted }));
+    }
+}
+
+/// A turn without a restart for long keeps its place no more. What holds it up is told elsewhere.
+pub(crate) fn tell_parked(draft: &mut Draft<'_>) {
+    if draft.record.takes_defaults.is_some_and(|turn| fleet::is_parked(turn, draft.earliest())) {
+        draft.wait(Waiting::Wave(format!(
+            "no member was restarted with the operator's new defaults for more than {}, so other clusters do not wait for this one any \
+             more. It takes them as soon as its members can be restarted",
+            fleet::PARKED_AFTER
+        )));
+    }
+}
+
 /// The turn ends when every voter has the defaults, is healthy and ready.
 pub(crate) fn end_turn(draft: &mut Draft<'_>) {
-    if !draft.record.takes_defaults {
+    if draft.record.takes_defaults.is_none() {
         return;
     }
     let is_done = |voter| {
@@ -56,6 +79,6 @@ pub(crate) fn end_turn(draft: &mut Draft<'_>) {
             && draft.seen.is_healthy(voter, draft.now)
     };
     if draft.record.voters().all(is_done) {
-        draft.write_record(Step::K1, |record| record.takes_defaults = false);
+        draft.write_record(Step::K1, |record| record.takes_defaults = None);
     }
 }

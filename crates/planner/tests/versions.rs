@@ -3,7 +3,8 @@
 use crate::world::{World, name};
 use quorate_model::effect::{DowngradeAction, Unsafe};
 use quorate_model::snapshot::{CommittedMark, DefaultsTurn};
-use quorate_model::{Effect, EtcdCall, KubeEffect, Minor, Plan, Step, Version, Waiting};
+use quorate_model::{Effect, EtcdCall, KubeEffect, Minor, Plan, Span, Step, Version, Waiting};
+use quorate_planner::fleet::PARKED_AFTER;
 use quorate_planner::safety::mutants::without;
 
 const OLD: Version = Version::new(3, 6, 16);
@@ -406,7 +407,7 @@ fn the_operators_own_defaults_wait_for_their_turn_and_a_change_of_the_spec_takes
     assert_eq!(plan.record.target.as_ref().unwrap().pod.revision, before);
     world.seen.desired.pod.content = "another option".into();
     let plan = world.plan();
-    assert!(!plan.record.takes_defaults, "a change of the cluster's own");
+    assert!(plan.record.takes_defaults.is_none(), "a change of the cluster's own");
     world.carry_out(plan);
     world.settle();
     assert_eq!(world.seen.record.target.as_ref().unwrap().pod.revision.0, "new agent");
@@ -420,7 +421,7 @@ fn m06_a_cluster_that_is_not_well_lets_its_turn_pass_and_takes_the_defaults_when
     world.seen.desired.pod.revision.0 = "new agent".into();
     let plan = world.plan();
     assert_eq!(plan.record.target.as_ref().unwrap().pod.revision.0, "r1");
-    assert!(!plan.record.takes_defaults, "it counts for nobody");
+    assert!(plan.record.takes_defaults.is_none(), "it counts for nobody");
     let told = plan.waiting.iter().find_map(|waiting| match waiting {
         Waiting::Wave(why) => Some(why.clone()),
         _ => None,
@@ -434,13 +435,13 @@ fn m06_a_cluster_that_is_not_well_lets_its_turn_pass_and_takes_the_defaults_when
         "new agent",
         "its own change may be the cure"
     );
-    assert!(!plan.record.takes_defaults);
+    assert!(plan.record.takes_defaults.is_none());
 
     world.seen.desired.pod.content = "{}".into();
     world.silent.clear();
     let plan = world.plan();
     assert_eq!(plan.record.target.as_ref().unwrap().pod.revision.0, "new agent");
-    assert!(plan.record.takes_defaults);
+    assert!(plan.record.takes_defaults.is_some());
     world.carry_out(plan);
     world.silence("demo-1");
     world.seen.desired.pod.revision.0 = "newer agent".into();
@@ -453,20 +454,41 @@ fn m06_a_cluster_that_is_not_well_lets_its_turn_pass_and_takes_the_defaults_when
 }
 
 #[test]
+fn l07_a_turn_without_a_restart_says_so_after_ten_minutes_and_counts_anew_with_each_restart() {
+    let mut world = World::running(3);
+    world.seen.desired.pod.revision.0 = "new agent".into();
+    let plan = world.plan();
+    world.carry_out(plan);
+    let told = |plan: &Plan| plan.waiting.iter().any(|why| matches!(why, Waiting::Wave(_)));
+    let began = world.seen.record.takes_defaults.expect("it has its turn").since;
+    world.now = began + PARKED_AFTER;
+    assert!(!told(&world.plan()));
+    world.now = world.now + Span::seconds(1);
+    let plan = world.plan();
+    assert!(told(&plan), "{:?}", plan.waiting);
+    while world.seen.record.takes_defaults.is_some_and(|turn| turn.restarted == 0) {
+        let plan = world.plan();
+        world.carry_out(plan);
+    }
+    let turn = world.seen.record.takes_defaults.expect("two members lack them");
+    assert!(turn.restarted == 1 && turn.since > began && !told(&world.plan()), "{turn:?}");
+}
+
+#[test]
 fn a_cluster_that_takes_new_defaults_keeps_its_turn_until_every_member_has_them() {
     let mut world = World::running(3);
     world.seen.desired.pod.revision.0 = "new agent".into();
     let plan = world.plan();
-    assert!(plan.record.takes_defaults);
+    assert!(plan.record.takes_defaults.is_some());
     world.carry_out(plan);
     world.seen.defaults = DefaultsTurn::After("others come first".to_owned());
     while world.seen.pods.values().any(|pod| pod.revision.0 != "new agent") {
-        assert!(world.seen.record.takes_defaults);
+        assert!(world.seen.record.takes_defaults.is_some());
         let plan = world.plan();
         world.carry_out(plan);
     }
     world.settle();
-    assert!(!world.seen.record.takes_defaults);
+    assert!(world.seen.record.takes_defaults.is_none());
 }
 
 #[test]

@@ -94,7 +94,7 @@ impl ClusterController {
     ) -> Self {
         let (indexes, defaults) = (Indexes::default(), Arc::new(defaults));
         let clusters = indexes.clusters.clone();
-        let stopped = Stopped { clusters, defaults: defaults.clone(), clock: runtime.clock.clone() };
+        let stopped = Stopped { clusters, defaults: defaults.clone(), present: runtime.api_clock.clone() };
         registry.register_collector(Box::new(stopped));
         Self(Shared {
             runtime: runtime.clone(),

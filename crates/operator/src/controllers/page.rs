@@ -72,6 +72,9 @@ fn acting() -> BTreeMap<String, Metric> {
         "Whether new defaults of the operator wait for a cluster that took them and does not get ready";
     let stopped = Metric { kind: "gauge".to_owned(), help: help.to_owned(), labels: Vec::new() };
     all.insert("quorate_wave_stopped".to_owned(), stopped);
+    let help = "EtcdClusters that are to take new defaults of the operator and restarted no member for more than ten minutes";
+    let parked = Metric { kind: "gauge".to_owned(), help: help.to_owned(), labels: Vec::new() };
+    all.insert("quorate_wave_parked".to_owned(), parked);
     all
 }
 

@@ -133,7 +133,10 @@ impl World {
         lines
             .extend(no_priority_class.iter().map(|no| format!("no priority class {}: {}", no.class, no.why)));
         lines.extend(downgrading_to.iter().map(|line| format!("members go back to {line}")));
-        lines.extend(takes_defaults.then(|| "takes new defaults".to_owned()));
+        lines.extend(
+            takes_defaults
+                .map(|turn| format!("takes new defaults: {} members have them", turn.restarted)),
+        );
         lines.extend(defragmenting.iter().map(|ordered| format!("{} is being defragmented", ordered.member)));
         lines.extend(hibernating.then(|| "hibernating".to_owned()));
         lines.extend(target.iter().map(|target| {

@@ -53,7 +53,8 @@ impl Passes for Worker {
     async fn pass(&mut self) -> Passed {
         let shared = self.shared.clone();
         let clock = &shared.runtime.clock;
-        let turn = shared.waves.turn(&shared.indexes.clusters, &shared.defaults, &self.cluster, clock.now());
+        let now = shared.runtime.api_clock.present().earliest;
+        let turn = shared.waves.turn(&shared.indexes.clusters, &shared.defaults, &self.cluster, now);
         self.memory.set_defaults_turn(turn);
         self.memory.set_backup_health(backup::health(&shared, &self.cluster, clock.now()));
         self.memory.set_running_backups(backup::running(&shared, &self.cluster, clock.now()));

@@ -12,12 +12,13 @@ use quorate_api::cluster::OperatorDefaults;
 use quorate_api::{ConditionType, EtcdCluster};
 use quorate_manifests::{Defaults, data_store, resolve};
 use quorate_model::quorum::has_quorum;
+use quorate_model::record::Turn;
 use quorate_model::snapshot::DefaultsTurn;
 use quorate_model::{ClusterRef, Instant, Span};
-use quorate_planner::fleet::{Limit, Rolling, turn};
+use quorate_planner::fleet::{Limit, Rolling, is_parked, turn};
 use quorate_reconcile::ReadCluster;
 
-use crate::runtime::clock::Clock;
+use crate::runtime::api_clock::ApiClock;
 use crate::runtime::watch::{Index, NamespacedName};
 
 /// How long a turn counts that was given and that status does not record yet.
@@ -72,9 +73,11 @@ impl Waves {
         for root in &roots {
             let Some(read) = read(root) else { continue };
             let Ok(cluster) = &read.0 else { continue };
-            if takes_defaults(cluster) {
-                given.remove(root);
-                rolling.insert(root.clone(), stuck(cluster, now));
+            let Some(turn) = turn_of(cluster) else { continue };
+            given.remove(root);
+            let stuck = stuck(cluster, turn, now);
+            if stuck.is_some() || !is_parked(turn, now) || *root == own_root {
+                rolling.insert(root.clone(), stuck);
             }
         }
         if given.get(&own_root).is_some_and(|at| now - *at > GIVEN_FOR) {
@@ -107,27 +110,35 @@ pub(crate) struct Stopped {
     pub(crate) clusters: Index<ReadCluster>,
     /// What specs may leave out.
     pub(crate) defaults: Arc<Defaults>,
-    /// The time.
-    pub(crate) clock: Clock,
+    /// The time, by both clocks.
+    pub(crate) present: ApiClock,
 }
 
 impl Stopped {
-    /// Whether a cluster that took new defaults does not get ready, and others wait for it.
-    fn is_stopped(&self) -> bool {
+    /// Whether a cluster that took new defaults does not get ready, and others wait for it; and how many lost their place, since nothing of
+    /// them could be restarted.
+    fn count(&self) -> (bool, usize) {
         let all = self.clusters.all();
         let all = || all.iter().filter_map(|read| read.0.as_ref().ok());
-        let now = self.clock.now();
-        let is_stuck = all().any(|cluster| takes_defaults(cluster) && stuck(cluster, now).is_some());
-        is_stuck && all().any(|cluster| !takes_defaults(cluster) && needs_defaults(cluster, &self.defaults))
+        let now = self.present.present().earliest;
+        let turns = || all().filter_map(|cluster| Some((cluster, turn_of(cluster)?)));
+        let is_stuck = turns().any(|(cluster, turn)| stuck(cluster, turn, now).is_some());
+        let others_wait =
+            all().any(|cluster| turn_of(cluster).is_none() && needs_defaults(cluster, &self.defaults));
+        (is_stuck && others_wait, turns().filter(|(_, turn)| is_parked(*turn, now)).count())
     }
 }
 
 impl Collector for Stopped {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let gauge = ConstGauge::<i64>::new(i64::from(self.is_stopped()));
+        let (is_stopped, parked) = self.count();
+        let gauge = ConstGauge::<i64>::new(i64::from(is_stopped));
         let help =
             "Whether new defaults of the operator wait for a cluster that took them and does not get ready";
-        gauge.encode(encoder.encode_descriptor("wave_stopped", help, None, gauge.metric_type())?)
+        gauge.encode(encoder.encode_descriptor("wave_stopped", help, None, gauge.metric_type())?)?;
+        let gauge = ConstGauge::<i64>::new(i64::try_from(parked).unwrap_or(i64::MAX));
+        let help = "EtcdClusters that are to take new defaults of the operator and restarted no member for more than ten minutes";
+        gauge.encode(encoder.encode_descriptor("wave_parked", help, None, gauge.metric_type())?)
     }
 }
 
@@ -152,9 +163,10 @@ fn may_roll(cluster: &EtcdCluster) -> bool {
     !cluster.spec.paused && cluster.spec.size > 0 && !data_store::ends(cluster)
 }
 
-/// Whether it is on its way. One that is paused or stopped is not, and keeps nobody from being next.
-fn takes_defaults(cluster: &EtcdCluster) -> bool {
-    may_roll(cluster) && cluster.status.as_ref().is_some_and(|status| status.takes_defaults)
+/// Its turn, if it is on its way. One that is paused or stopped is not, and keeps nobody from being next.
+fn turn_of(cluster: &EtcdCluster) -> Option<Turn> {
+    let turn = cluster.status.as_ref()?.takes_defaults.as_ref().filter(|_| may_roll(cluster))?;
+    Some(Turn { since: Instant(turn.since.0.as_millisecond()), restarted: turn.restarted })
 }
 
 /// Why it is not well, by its last status: a member that is not healthy or has no Pod, or no quorum.
@@ -168,12 +180,13 @@ fn unwell(cluster: &EtcdCluster) -> Option<String> {
     Some(wrong.message.clone())
 }
 
-/// Why it does not get ready. It was well when it began, so what its condition says came after that.
-fn stuck(cluster: &EtcdCluster, now: Instant) -> Option<String> {
+/// Why it does not get ready, if a member was restarted with the new defaults. It was well when it began, so what its condition says came after
+/// that.
+fn stuck(cluster: &EtcdCluster, turn: Turn, now: Instant) -> Option<String> {
     let conditions = &cluster.status.as_ref()?.conditions;
     let degraded = conditions.iter().find(|one| one.type_ == ConditionType::Degraded.as_str())?;
     let since = Instant(degraded.last_transition_time.0.as_millisecond());
-    (degraded.status == "True" && now - since > STUCK_AFTER).then(|| degraded.message.clone())
+    (turn.restarted > 0 && degraded.status == "True" && now - since > STUCK_AFTER).then(|| degraded.message.clone())
 }
 
 #[cfg(test)]
