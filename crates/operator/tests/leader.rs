@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::world::{Operator, RequestOutcome, World, three_members, until, until_pods};
 use anyhow::Result;
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
 use quorate_api::{EtcdCluster, EtcdClusterStatus};
 use quorate_operator::Options;
@@ -120,6 +121,37 @@ async fn l14_a_new_candidate_leads_at_once_without_clusters_and_else_waits_for_w
         assert!(waits.contains(&took.as_secs()), "{has_cluster}: {took:?}");
     }
     Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn l09_an_operator_ends_once_the_data_of_kubernetes_went_back_and_the_next_one_works() -> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = world.kubelet();
+    let operators = [0, 1].map(|_| world.operator_over(world.client.clone(), elected));
+    world.create_cluster(three_members()).await?;
+    until_pods(&world, &PODS).await?;
+    let yesterday = world.kube.store().snapshot();
+    tokio::time::sleep(Duration::from_mins(30)).await;
+
+    // A watch of the future is accepted, and is silent.
+    world.kube.store().go_back(&yesterday)?;
+    let restored = Instant::now();
+    until("both end", async || {
+        let ended = operators.iter().filter(|operator| operator.has_ended()).count();
+        Ok(if ended == 2 { Ok(()) } else { Err(format!("{ended} have ended")) })
+    })
+    .await?;
+    assert!(restored.elapsed() < Duration::from_secs(5), "{:?}", restored.elapsed());
+
+    let _next = world.operator_over(world.client.clone(), elected);
+    let uid = async || anyhow::Ok(world.api::<Pod>().get_opt("demo-2").await?.and_then(|pod| pod.metadata.uid));
+    let lost = uid().await?;
+    world.delete::<Pod>("demo-2").await?;
+    until("demo-2 has another Pod", async || {
+        let now = uid().await?;
+        Ok(if now.is_some() && now != lost { Ok(()) } else { Err(format!("{now:?}")) })
+    })
+    .await
 }
 
 #[tokio::test(start_paused = true)]

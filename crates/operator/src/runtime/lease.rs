@@ -68,6 +68,8 @@ pub struct Elector {
     has_work: HasWork,
     /// Since when there is no Lease, and this candidate has never seen one.
     missing_since: Option<Instant>,
+    /// The resource version of the newest Lease that the API server has replied with.
+    newest: u64,
 }
 
 /// Asks whether there is anything that another operator may be working on.
@@ -82,6 +84,17 @@ pub enum LeaseLost {
     /// It was read that another one leads.
     #[error("{0} holds the lease now")]
     HeldByOther(String),
+    /// The API server replied with an older Lease than before.
+    #[error(
+        "the data of Kubernetes went back in time: the API server has the Lease of resource version {found}, and had {newest}. What this process \
+         watched is of a future that does not exist any more, so it begins anew"
+    )]
+    WentBack {
+        /// The resource version of its last reply.
+        found: u64,
+        /// The newest that it replied with before.
+        newest: u64,
+    },
 }
 
 /// Why the lease was neither taken nor renewed.
@@ -95,6 +108,8 @@ enum TryError {
     Missing,
     #[error("no reply within {WRITE_DEADLINE:?}")]
     TimedOut,
+    #[error("the Lease of resource version {found} was read after {newest}")]
+    WentBack { found: u64, newest: u64 },
     #[error(transparent)]
     Api(#[from] kube::Error),
 }
@@ -156,7 +171,7 @@ impl Elector {
         let api = Api::namespaced(client, namespace);
         let leadership = Leadership { term: receiver, clock: clock.clone() };
         let observed = ObservedLease::default();
-        (Self { api, identity, clock, term, observed, has_work, missing_since: None }, leadership)
+        (Self { api, identity, clock, term, observed, has_work, missing_since: None, newest: 0 }, leadership)
     }
 
     /// Competes and renews until `stop`, then releases the lease. Ends early if the lease is lost.
@@ -180,6 +195,10 @@ impl Elector {
                 Err(TryError::HeldByOther(holder)) if self.leads() => {
                     self.term.send_replace(Term::Over);
                     return Err(LeaseLost::HeldByOther(holder));
+                }
+                Err(TryError::WentBack { found, newest }) => {
+                    self.term.send_replace(Term::Over);
+                    return Err(LeaseLost::WentBack { found, newest });
                 }
                 Err(error) => tracing::debug!(%error, "lease not taken"),
             }
@@ -226,19 +245,34 @@ impl Elector {
             }
             let lease = term::first(NAME, &self.identity, DURATION, timestamp(self.clock.now()));
             let created = self.api.create(&PostParams::default(), &lease).await?;
+            self.note_version(&created)?;
             self.observed.update(&created, Instant::now());
             return Ok(());
         };
+        self.note_version(&lease)?;
         self.observed.update(&lease, Instant::now());
         match self.observed.holder(&self.identity, Instant::now()) {
             Holder::Other(name) => Err(TryError::HeldByOther(name)),
             Holder::Us | Holder::Nobody => {
                 let next = term::next(&lease, &self.identity, DURATION, timestamp(self.clock.now()));
                 let written = self.write(&next).await?;
+                self.note_version(&written)?;
                 self.observed.update(&written, Instant::now());
                 Ok(())
             }
         }
+    }
+
+    /// Resource versions only grow, and each reply is of a read that the API server's store confirmed. One that is less than an earlier one is of a
+    /// store that was restored: watches that go on from the later version would be silent until it is reached again.
+    fn note_version(&mut self, lease: &Lease) -> Result<(), TryError> {
+        let version = lease.metadata.resource_version.as_ref().and_then(|version| version.parse().ok());
+        let Some(found) = version else { return Ok(()) };
+        if found < self.newest {
+            return Err(TryError::WentBack { found, newest: self.newest });
+        }
+        self.newest = found;
+        Ok(())
     }
 
     async fn release(&mut self) {

@@ -41,6 +41,16 @@ impl Store {
     /// Replaces the state with a document of [`Store::snapshot`]. Earlier watches must list again. A document that
     /// cannot be read changes nothing.
     pub fn restore(&self, state: &Value) -> Result<(), RestoreError> {
+        self.restore_at(state, |version| version + GAP)
+    }
+
+    /// Replaces the state as a restore of Kubernetes' own etcd does whose revisions are not raised: versions go back with the objects, and earlier
+    /// watches are silent until their versions are reached again.
+    pub fn go_back(&self, state: &Value) -> Result<(), RestoreError> {
+        self.restore_at(state, |version| version)
+    }
+
+    fn restore_at(&self, state: &Value, reached: impl FnOnce(u64) -> u64) -> Result<(), RestoreError> {
         let version = state["version"].as_u64().ok_or(RestoreError::Malformed("version"))?;
         let entries = state["objects"].as_array().ok_or(RestoreError::Malformed("objects"))?;
         let mut resources = Resources::builtin();
@@ -55,7 +65,7 @@ impl Store {
             let key = (namespace(&object).to_owned(), name(&object).to_owned());
             objects.entry(resource).or_default().insert(key, Arc::new(object));
         }
-        let reached = version + GAP;
+        let reached = reached(version);
         let mut inner = self.lock();
         inner.objects = objects;
         inner.resources = resources;
