@@ -10,7 +10,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
 use quorate_api::{EtcdCluster, duration, keys};
-use quorate_model::{Ca, ClusterRef, ClusterUid, Instant, Span};
+use quorate_model::{Ca, ClusterRef, ClusterUid, Instant, Present, Span};
 use serde_json::{Value, json};
 
 use crate::certificate::{self, CA, CERT, Certificate, KEY, Order, ROOT_USER, order, private_key, rotation};

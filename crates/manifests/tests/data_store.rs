@@ -12,7 +12,7 @@ use quorate_manifests::user::{Own, Presence, Signer, signer};
 use quorate_manifests::{Act, Kind, backup_before, cert_manager};
 use quorate_model::certificate::Validity;
 use quorate_model::snapshot::BackupPurpose;
-use quorate_model::{ClusterRef, Instant, Span};
+use quorate_model::{ClusterRef, Instant, Present, Span};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -46,7 +46,7 @@ fn carry_out(world: &mut World, with_certificate: bool) {
     let presence = presence(&cluster, &at(), found.as_ref(), Some(&signer));
     let own: Option<&Own<'_>> = if let Presence::Own(own) = &presence { Some(own) } else { None };
     let act = if with_certificate {
-        let order = sign(&cluster, &at(), &signer, own, now);
+        let order = sign(&cluster, &at(), &signer, own, Present::new(now, None));
         order.write(&generate(&order.generate, 970)).act
     } else {
         write(&cluster, &at(), &signer, own)

@@ -14,7 +14,7 @@ use quorate_model::priority::NoPriorityClass;
 use quorate_model::quorum_recovery::{Chosen, Container, Log, QuorumRecovery, RecoverFrom};
 use quorate_model::record::{
     Abandoned, Defragmenting, FailedLearners, Leaving, Loss, Member, Replaced, Replacement, ReplacementEnd,
-    Stage, Suspicion,
+    Stage, Suspicion, Turn,
 };
 use quorate_model::restore::Restore;
 use quorate_model::rotation::{Rotation, RotationStage};

@@ -9,7 +9,7 @@ use quorate_manifests::user::{NoSigner, Own, Presence, Signer, presence, secret_
 use quorate_manifests::{Act, Kind};
 use quorate_model::certificate::Validity;
 use quorate_model::snapshot::Reader;
-use quorate_model::{ClusterRef, Instant, Span};
+use quorate_model::{ClusterRef, Instant, Present, Span};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -58,7 +58,7 @@ fn carry_out(world: &mut World, with_certificate: bool) {
     let presence = presence(&user(), &at(), found.as_ref(), Some(&signer));
     let own: Option<&Own<'_>> = if let Presence::Own(own) = &presence { Some(own) } else { None };
     let act = if with_certificate {
-        let order = sign(&user(), &at(), &signer, own, now);
+        let order = sign(&user(), &at(), &signer, own, Present::new(now, None));
         order.write(&generate(&order.generate, 950)).act
     } else {
         write(&user(), &at(), &signer, own)

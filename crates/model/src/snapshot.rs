@@ -236,6 +236,8 @@ pub struct Pod {
     pub runs: bool,
     /// Since when it is bound to its node, if its volumes and its network are still being set up for its first start.
     pub mounting: Option<Instant>,
+    /// What its node says last of why it does not start, or is not ready. For messages only.
+    pub node_says: Option<String>,
     /// When it stops at the latest, if it is being deleted: its kubelet ends it by then.
     pub stops_by: Option<Instant>,
     /// Annotated as joined: its guard takes an empty volume for a loss.
@@ -599,7 +601,7 @@ impl Snapshot {
 
     /// R23: the present by both clocks, where the operator's shows `now`.
     pub fn present(&self, now: Instant) -> Present {
-        let differs = self.clock_differs.filter(|_| !mutants::is_broken(mutants::Rule::R23));
+        let differs = self.clock_differs.filter(|_| !crate::mutants::is_broken(crate::mutants::Rule::R23));
         Present::new(now, differs)
     }
 

@@ -10,7 +10,6 @@ use quorate_model::target::Retention;
 use quorate_model::{
     Ca, ClockDifference, Effect, Fingerprint, Instant, KubeEffect, Leaf, Plan, Snapshot, Span, Step, Waiting,
 };
-use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, permits};
 
 fn secrets(plan: &Plan) -> Vec<String> {

@@ -226,10 +226,10 @@ fn m08_no_member_is_removed_by_a_clock_that_is_ahead_before_clients_have_left_it
     let ahead = Span::seconds(3600);
     world.now = world.now + ahead;
     world.seen.clock_differs = Some(ClockDifference::Ahead(ahead));
-    for _ in 0..4 {
+    for _ in 0..2 {
         let plan = world.plan();
         assert!(!removes(&plan), "{:?}", plan.effects);
-        mutants::without(Rule::R23, || assert!(removes(&world.plan())));
+        without("R23", || assert!(removes(&world.plan())));
         world.carry_out(plan);
     }
     // Nothing waits for the clock to be set.

@@ -879,6 +879,7 @@ impl World {
             fetches: false,
             runs: !is_first,
             mounting: None,
+            node_says: None,
             stops_by: None,
             joined: boot == Boot::Resume,
             labelled: boot == Boot::Resume,

@@ -9,7 +9,7 @@ use quorate_manifests::{Kind, SiteQuestion, Write};
 use quorate_model::auth::SeenAuth;
 use quorate_model::effect::EtcdCall;
 use quorate_model::snapshot::{Answer, KeysHash, List, Proof, Site, VolumeSpace};
-use quorate_model::{Ca, Instant, MemberName, Revision};
+use quorate_model::{Ca, Instant, MemberName, Revision, Uid};
 use serde_json::Value;
 
 use crate::objects::{Caches, Object};
@@ -116,6 +116,13 @@ pub enum Task {
         /// What is to be read.
         question: SiteQuestion,
     },
+    /// Read what the node of a Pod says of why it does not start, or is not ready. Answered by [`Reply::NodeSays`].
+    NodeSays {
+        /// The member.
+        member: MemberName,
+        /// Its Pod.
+        pod: Uid,
+    },
     /// Read an EtcdBackup that the cluster begins with, or that comes before an upgrade or its end. Answered by [`Reply::Backup`].
     Backup {
         /// Its name.
@@ -165,6 +172,8 @@ pub enum Reply {
     Entry(Result<(), String>),
     /// Where the volume can be used, or why that is not known.
     Site(Result<Site, String>),
+    /// The last words of the node, if there are any, or why they are not known.
+    NodeSays(Result<Option<String>, String>),
     /// The EtcdBackup, `None` if it does not exist; or why it could not be read.
     Backup(Result<Option<Box<EtcdBackup>>, String>),
     /// Whether it would be admitted.
@@ -206,6 +215,7 @@ impl Task {
             | Self::ProveProgress { .. }
             | Self::Entry { .. }
             | Self::Site { .. }
+            | Self::NodeSays { .. }
             | Self::Backup { .. }
             | Self::DryRun(_)
             | Self::CertificateRequests

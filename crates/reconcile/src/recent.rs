@@ -11,7 +11,7 @@ use quorate_model::record::Stage;
 use quorate_model::snapshot::{
     AlarmKind, DefragmentAttempt, EndedPods, Etcd, Pod, RAN_WELL_FOR, TransferAttempt, Unhealthy,
 };
-use quorate_model::{EtcdCall, Instant, MemberId, MemberName, Snapshot, Span};
+use quorate_model::{ClockDifference, EtcdCall, Instant, MemberId, MemberName, Snapshot, Span};
 
 use crate::reply::CallError;
 

@@ -160,6 +160,15 @@ pub(super) fn takes_the_place_of(flag: &str, default: &str) -> bool {
     [(COMPACT_HASH_CHECK_3_5, FEATURE_GATES), (CHECK_TIME_3_5, CHECK_TIME)].contains(&(flag, default))
 }
 
+/// The flag that lets a peer connect from an address that no name of its certificate has, as this minor calls it.
+pub(super) fn skips_client_san(minor: Minor) -> &'static str {
+    if minor < Minor(3, 6) {
+        "experimental-peer-skip-client-san-verification"
+    } else {
+        "peer-skip-client-san-verification"
+    }
+}
+
 /// The flag of this minor that was most likely meant.
 pub(super) fn nearest(flag: &str, minor: Minor) -> Option<&'static str> {
     let known = FLAGS.iter().filter(|(_, span)| span.holds(minor)).map(|(known, _)| *known);

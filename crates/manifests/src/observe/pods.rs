@@ -102,6 +102,7 @@ fn read_one(pod: &Pod, at: &ClusterRef) -> snapshot::Pod {
         fetches: container(status, FETCH).is_some_and(is_running),
         runs: etcd.is_some_and(is_running),
         mounting: etcd.filter(|etcd| !is_running(etcd) && !has_run(etcd)).and_then(|_| mounting(status)),
+        node_says: None,
         stops_by: meta.deletion_timestamp.as_ref().map(|at| Instant(at.0.as_millisecond())),
         joined: annotation(keys::JOINED).is_some_and(|value| value == keys::JOINED_VALUE),
         labelled: is_labelled(meta, at)

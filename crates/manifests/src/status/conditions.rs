@@ -272,6 +272,10 @@ fn up_to_date(picture: &Picture<'_>) -> Finding {
         let names = in_words(&stale, "runs", "run");
         return Finding::no(Reason::RollingOut, format!("{names} with an earlier Pod template"));
     }
+    let not_run = picture.voters_whose_pods(|pod| pod.runs);
+    if !not_run.is_empty() {
+        return Finding::no(Reason::MembersMissing, in_words(&not_run, "does not run", "do not run"));
+    }
     let small = smaller_volumes(picture);
     if !small.is_empty() {
         let volumes = in_words(&small, "has", "have");
@@ -493,7 +497,7 @@ fn sick(picture: &Picture<'_>) -> String {
 }
 
 /// `a is`, `a and b are`, `a, b and c are`.
-fn in_words(names: &[&str], one: &str, several: &str) -> String {
+pub(super) fn in_words(names: &[&str], one: &str, several: &str) -> String {
     match names {
         [] => String::new(),
         [name] => format!("{name} {one}"),

@@ -243,6 +243,12 @@ impl<'a> Picture<'a> {
             && self.sick.iter().all(|(member, _)| self.is_on_its_way(member))
     }
 
+    /// The voters that have no Pod, or whose Pods are not so.
+    pub(super) fn voters_whose_pods(&self, is_so: impl Fn(&Pod) -> bool) -> Vec<&str> {
+        let lacks = |voter: &&MemberName| !self.seen.pods.get(*voter).is_some_and(&is_so);
+        self.record.voters().filter(lacks).map(MemberName::as_str).collect()
+    }
+
     fn is_on_its_way(&self, member: &MemberName) -> bool {
         let young =
             |pod: &Pod| pod.trouble.is_none() && pod.guard.is_none() && pod.restarts == 0 && !pod.terminating;

@@ -9,7 +9,7 @@ use quorate_api::{ConditionType, Explanation, Reason};
 use quorate_model::Waiting;
 use quorate_model::restore::RestoreCause;
 
-use super::conditions::Finding;
+use super::conditions::{Finding, in_words};
 use super::picture::Picture;
 use super::waiting::{Weight, explain, weight};
 
@@ -54,6 +54,12 @@ pub(super) fn find(picture: &Picture<'_>, details: &Details) -> Finding {
     let waits_for_wave = up_to_date.why.reason() == Reason::WaitingForWave;
     if up_to_date.holds != Some(true) && !waits_for_wave {
         return Finding::because(change(picture, up_to_date, progressing));
+    }
+    let not_ready = picture.voters_whose_pods(|pod| pod.ready);
+    if !not_ready.is_empty() {
+        let reason =
+            if picture.is_coming_up() { degraded.why.reason() } else { Reason::MemberUnhealthy };
+        return Finding::no(reason, in_words(&not_ready, "is not ready", "are not ready"));
     }
     if picture.seen.paused {
         let text = format!(

@@ -5,7 +5,7 @@ use quorate_api::keys;
 use quorate_manifests::DataStoreHealth;
 use quorate_manifests::data_store::report;
 use quorate_manifests::user::NoSigner;
-use quorate_model::{ClockDifference, ClusterRef, Span};
+use quorate_model::ClusterRef;
 use serde_json::{Value, json};
 
 /// What is said of a DataStore of Kamaji.

@@ -8,7 +8,7 @@ use super::service::is_unnamed_corrupt;
 use super::{Alarm, AlarmKind, Snapshot};
 use crate::ids::MemberId;
 use crate::mutants;
-use crate::names::MemberName;
+use crate::names::{MemberName, Uid};
 use crate::record::Stage;
 use crate::time::{Instant, Span};
 
@@ -21,6 +21,9 @@ const CATCHES_UP_WITHIN: Span = Span::seconds(600);
 
 /// How long a member that answers may take until its Pod is ready: the probe asks every second at first.
 pub const READY_WITHIN: Span = Span::seconds(60);
+
+/// A Pod that starts takes a few seconds. From then on its node is asked what keeps it.
+const STARTED_WITHIN: Span = Span::seconds(10);
 
 /// How the readiness probe of a container that runs fails, as its kubelet reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,14 +177,18 @@ impl Snapshot {
         if let Some((verdict, message)) = pod.and_then(|pod| pod.guard.as_ref()) {
             return Some(format!("the guard refuses its volume: {verdict}: {message}"));
         }
+        let says = pod.and_then(|pod| pod.node_says.as_ref());
         if let Some(trouble) = pod.and_then(|pod| pod.trouble.as_ref()) {
-            return Some(trouble.clone());
+            return Some(says.map_or_else(|| trouble.clone(), |says| format!("{trouble} ({says})")));
         }
         if self.is_not_mounted(member, now) {
-            return Some(self.why_not_mounted(member));
+            return Some(self.why_not_mounted(member, says));
         }
         if pod.is_some_and(|pod| pod.ip.is_none() && !pod.terminating) {
-            return Some("its Pod is starting".to_owned());
+            return Some(says.map_or_else(
+                || "its Pod is starting".to_owned(),
+                |says| format!("its Pod does not start: {says}"),
+            ));
         }
         Some(match why {
             Unhealthy::NoAnswer(None) if self.etcd.answers.contains_key(member) => {
@@ -196,7 +203,10 @@ impl Snapshot {
                 )
             }
             Unhealthy::NotReady => {
-                format!("{why}: kubectl describe pod {member} -n {}", self.cluster.namespace)
+                says.map_or_else(
+                    || format!("{why}: kubectl describe pod {member} -n {}", self.cluster.namespace),
+                    |says| format!("{why}: {says}"),
+                )
             }
             Unhealthy::Lagging { applied, committed } if committed - applied > CATCH_UP_ENTRIES => {
                 self.why_it_lags(member, now)
@@ -206,7 +216,7 @@ impl Snapshot {
     }
 
     /// Without the time, which would change status for ever.
-    fn why_not_mounted(&self, member: &MemberName) -> String {
+    fn why_not_mounted(&self, member: &MemberName, says: Option<&String>) -> String {
         let namespace = &self.cluster.namespace;
         let is_voter = self.record.members.get(member).is_some_and(|member| member.stage == Stage::Voter);
         let way_out = if is_voter && !self.record.is_in_memory() {
@@ -214,9 +224,12 @@ impl Snapshot {
         } else {
             String::new()
         };
+        let why = says.map_or_else(
+            || format!("The events of the Pod say why: kubectl describe pod {member} -n {namespace}"),
+            |says| format!("Its node says: {says}"),
+        );
         format!(
-            "its node has not mounted its volume, or not set up its network, for more than {MOUNTED_WITHIN}. The events of \
-             the Pod say why: kubectl describe pod {member} -n {namespace}{way_out}"
+            "its node has not mounted its volume, or not set up its network, for more than {MOUNTED_WITHIN}.{site} {why}{way_out}"
         )
     }
 
@@ -245,6 +258,21 @@ impl Snapshot {
                 "{behind}, which takes a while. If this lasts, look at its disk and at the network between it and the leader"
             ),
         }
+    }
+
+    /// The Pods of which their nodes are asked for words: those that do not start, or are not ready, for longer than most starts take.
+    pub fn nodes_to_hear(&self, now: Instant) -> impl Iterator<Item = (&MemberName, &Uid)> {
+        let is_late = move |since: Instant| now - since > STARTED_WITHIN;
+        let pods = self.pods.iter().filter(move |(_, pod)| {
+            let is_unready = match pod.unready {
+                Some(Unready::NotYet(since)) => is_late(since),
+                Some(Unready::NoMore) => true,
+                None => false,
+            };
+            let is_wanted = pod.mounting.is_some_and(is_late) || is_unready || pod.trouble.is_some();
+            is_wanted && !pod.terminating && !pod.finished
+        });
+        pods.map(|(member, pod)| (member, &pod.uid))
     }
 
     /// Whether a voter's Pod lost its readiness, or did not get it in time. A learner is not ready by design.

@@ -6,6 +6,7 @@ mod execute;
 mod indexes;
 mod latest;
 mod metrics;
+mod node_says;
 mod observe;
 mod pass;
 mod publish;

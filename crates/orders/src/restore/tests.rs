@@ -282,7 +282,6 @@ fn o15_a_snapshot_that_was_read_long_ago_is_read_again_before_anything_is_stoppe
 #[test]
 fn o15_what_was_read_is_not_read_again_while_the_order_waits_for_something_else() {
     let later = Instant(NOW.0 + 3_000_000);
-    let present = cluster(&json!({"clusterID": "a1"}));
     let replacing = cluster(&json!({"clusterID": "a1", "replacing": {
         "orderedBy": ordered_by("u2"), "clusterID": "a1", "restore": snapshot(), "since": "2026-11-24T00:00:00.000000Z",
     }}));

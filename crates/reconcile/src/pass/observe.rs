@@ -195,6 +195,11 @@ impl Observing {
                     observed.snapshot.sites.insert(member.clone(), site);
                 }
             }
+            (Phase::Members(observed), Task::NodeSays { member, .. }, Reply::NodeSays(Ok(says))) => {
+                if let Some(pod) = observed.snapshot.pods.get_mut(member) {
+                    pod.node_says = says;
+                }
+            }
             (Phase::Hashes(observed), Task::Hash { member, .. }, Reply::Hash(hash)) => {
                 memory.comparing.replied(&observed.snapshot, member, hash, now);
             }
@@ -279,6 +284,10 @@ impl Observing {
                         tasks.extend(memory.free_space.to_ask(can_answer, now));
                         tasks.extend(observed.handshakes_to_see(now));
                         tasks.extend(observed.sites_to_ask());
+                        let hear = observed.snapshot.nodes_to_hear(now);
+                        tasks.extend(
+                            hear.map(|(member, pod)| Task::NodeSays { member: member.clone(), pod: pod.clone() }),
+                        );
                         tasks.extend(observed.backups_to_read(now));
                         let asks_why = memory.issuing.asks_why(&observed.snapshot);
                         tasks.extend(asks_why.then_some(Task::CertificateRequests));

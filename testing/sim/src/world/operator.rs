@@ -294,6 +294,7 @@ impl World {
             | Task::ProveProgress { .. }
             | Task::Entry { .. }
             | Task::Site { .. }
+            | Task::NodeSays { .. }
             | Task::Backup { .. }
             | Task::CertificateRequests
             | Task::DryRun(_) => {
@@ -347,6 +348,8 @@ impl World {
             Task::ProveProgress { at, members } => Some(Reply::Proved(self.prove(pass, &at, members))),
             Task::Entry { at } => Some(Reply::Entry(self.make_entry(pass, &at))),
             Task::Site { member, .. } => Some(Reply::Site(Ok(self.site_of(&member)))),
+            // Words decide nothing.
+            Task::NodeSays { .. } => Some(Reply::NodeSays(Ok(None))),
             Task::Backup { name } => Some(Reply::Backup(Ok(self.backup(&name).map(Box::new)))),
             // What cert-manager cannot issue it says in the Certificate.
             Task::CertificateRequests => Some(Reply::CertificateRequests(Ok(Vec::new()))),

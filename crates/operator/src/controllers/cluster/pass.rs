@@ -21,7 +21,7 @@ use crate::controllers::cluster::observe::{
 };
 use crate::controllers::cluster::publish::{self, Publication};
 use crate::controllers::cluster::report;
-use crate::controllers::cluster::{auth, backup, execute, latest, site};
+use crate::controllers::cluster::{auth, backup, execute, latest, node_says, site};
 use crate::controllers::refusal::Words;
 use crate::controllers::tls;
 use crate::runtime::controller::{Pass as Passed, Runtime, Worker as Passes};
@@ -169,6 +169,10 @@ impl Worker {
             }
             Task::Site { question, .. } => {
                 async move { Reply::Site(site::read(shared, &question).await) }.boxed()
+            }
+            Task::NodeSays { pod: uid, .. } => {
+                let namespace = self.cluster.namespace.clone();
+                async move { Reply::NodeSays(node_says::read(shared, &namespace, &uid).await) }.boxed()
             }
             Task::Backup { name } => {
                 let namespace = self.cluster.namespace.clone();

@@ -280,7 +280,7 @@ impl Kinds<'_> {
         now: Instant,
     ) -> Result<(), Undone> {
         match act {
-            Act::AddFinalizer => self.finalizer(Step::O1, true, now).await,
+            Act::AddFinalizer => self.finalizer(Step::O1, true).await,
             Act::StopCollector => self.stop_collector().await,
             Act::WriteSecret => match signer {
                 Some(signer) => self.write_secret(own, signer, now).await,
@@ -302,7 +302,7 @@ impl Kinds<'_> {
                 }
                 None => Ok(()),
             },
-            Act::RemoveFinalizer => self.finalizer(Step::O6, false, now).await,
+            Act::RemoveFinalizer => self.finalizer(Step::O6, false).await,
         }
     }
 
@@ -331,7 +331,7 @@ impl Kinds<'_> {
     }
 
     /// O1, O6. With the time at which a deletion goes on.
-    async fn finalizer(&self, step: Step, with: bool, now: Instant) -> Result<(), Undone> {
+    async fn finalizer(&self, step: Step, with: bool) -> Result<(), Undone> {
         let meta = &self.cluster.metadata;
         let others = meta.finalizers.iter().flatten().filter(|name| *name != keys::DATA_STORE_FINALIZER);
         let own = with.then(|| keys::DATA_STORE_FINALIZER.to_owned());

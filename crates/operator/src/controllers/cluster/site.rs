@@ -28,11 +28,13 @@ pub(crate) struct Sites {
     nodes: Recent<Option<Arc<Node>>>,
     /// By label selector.
     labelled: Recent<Vec<Arc<Node>>>,
+    /// The last words of nodes about Pods, by uid.
+    pub(super) said: Recent<Option<String>>,
 }
 
 /// Replies by the name that was asked for. One reader at a time asks for a name, and the others take its reply.
 #[derive(Debug)]
-struct Recent<T>(Mutex<HashMap<String, Arc<Reply<T>>>>);
+pub(super) struct Recent<T>(Mutex<HashMap<String, Arc<Reply<T>>>>);
 
 /// The last reply, and when it was asked for.
 type Reply<T> = tokio::sync::Mutex<Option<(Instant, T)>>;
@@ -95,7 +97,7 @@ async fn labelled(shared: &Shared, selector: &str) -> Result<Vec<Arc<Node>>, kub
 
 impl<T: Clone> Recent<T> {
     /// The reply for a name: a recent one, else that of `ask`. A failure is not kept.
-    async fn get(&self, name: &str, ask: impl AsyncFnOnce() -> kube::Result<T>) -> kube::Result<T> {
+    pub(super) async fn get(&self, name: &str, ask: impl AsyncFnOnce() -> kube::Result<T>) -> kube::Result<T> {
         let reply = self.of(name);
         // It is held while it is asked for. Whoever waits gives up at a deadline, and then lets the next one ask.
         let mut reply = reply.lock().await;
