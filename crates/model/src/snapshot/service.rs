@@ -11,7 +11,7 @@ use crate::time::{Instant, Span};
 
 /// How long a voter whose Pod is ready may be unsound until clients are led away from it (R24). An election, a restart of etcd or a lost
 /// packet is over by then.
-pub const LED_AWAY_AFTER: Span = Span::seconds(10);
+pub const LED_AWAY_AFTER: Span = Span::seconds(4);
 
 /// How long after clients were led away from a member that still serves nothing its Pod is restarted, once: then established connections end
 /// (R24). A partition or a disk that recovers is over by then.

@@ -118,6 +118,11 @@ impl<C: Controller> Fleet<C> {
         &self.0.runtime
     }
 
+    /// How many objects have a worker.
+    pub(crate) fn len(&self) -> usize {
+        self.workers().by_root.len()
+    }
+
     /// Ends the worker of an object for which nothing is left to do. False if the object has changed since its last pass.
     pub(crate) fn rest(&self, root: &NamespacedName, worker: &mut C::Worker) -> bool {
         // A change is in the cache before its event takes this lock: either it is seen here, or the event starts another worker.

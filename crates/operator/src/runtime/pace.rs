@@ -5,9 +5,16 @@ use std::time::Duration;
 
 use quorate_reconcile::Retry;
 
-/// The interval of passes over what is well and at rest. What Kubernetes reports starts a pass at once, such as a disk that hangs; what
-/// etcd alone knows is noticed within this time and the deadline of a call.
+/// The longest interval of passes over what is well and at rest. What Kubernetes reports starts a pass at once, such as a disk that hangs; what
+/// etcd alone knows is noticed within the interval and the deadline of a call.
 pub const IDLE: Duration = Duration::from_secs(30);
+
+/// How many objects that are well are looked at in a second. So up to eighty are looked at every eight seconds, and from three hundred on every
+/// half minute: a look at a cluster costs some 2 ms of a core.
+const CALM_IN_A_SECOND: u32 = 10;
+
+/// The shortest interval of passes over what is well. With what follows, clients are led away from a member that is cut off from its peers within 15 s.
+const CALM: Duration = Duration::from_secs(8);
 
 /// By which part of it [`IDLE`] is longer or shorter. Objects that were created, or woken, at one moment do not stay together.
 const JITTER: f64 = 0.1;
@@ -77,6 +84,8 @@ pub struct Pace {
     /// Of the object: intervals of different objects differ.
     seed: u64,
     idle: u64,
+    /// The interval of passes over what is well; the longest one where nobody said how many there are.
+    calm: Option<Duration>,
 }
 
 impl From<Retry> for Outcome {
@@ -132,10 +141,17 @@ impl Pace {
         Self { seed: number(object), ..Self::default() }
     }
 
+    /// So many objects of the kind are looked at.
+    pub fn among(&mut self, together: usize) {
+        let together = u32::try_from(together).unwrap_or(u32::MAX);
+        let all = Duration::from_secs(1).saturating_mul(together) / CALM_IN_A_SECOND;
+        self.calm = Some(all.clamp(CALM, IDLE));
+    }
+
     fn idle(&mut self) -> Duration {
         self.idle = self.idle.wrapping_add(1);
         let by = part(number(&(self.seed, self.idle)));
-        IDLE.mul_f64(1.0 + JITTER * (2.0 * by - 1.0))
+        self.calm.unwrap_or(IDLE).mul_f64(1.0 + JITTER * (2.0 * by - 1.0))
     }
 
     /// How long to wait until the next pass, unless an event comes first.
@@ -322,6 +338,17 @@ mod tests {
         let average = due.iter().sum::<u64>() / 1000;
         assert!((595..=605).contains(&average), "{average}");
         assert!(paces.iter_mut().all(|pace| is_idle(pace.after(Outcome::Idle))));
+    }
+
+    #[test]
+    fn l02_of_few_clusters_a_fault_that_etcd_alone_knows_is_noticed_within_nine_seconds() {
+        for (together, calm) in [(1, 8), (80, 8), (200, 20), (300, 30), (100_000, 30)] {
+            let mut pace = Pace::of(&"a");
+            pace.among(together);
+            let interval = pace.after(Outcome::Idle);
+            assert!(interval.as_secs_f64() <= f64::from(calm) * 1.1, "{together}: {interval:?}");
+            assert!(interval.as_secs_f64() >= f64::from(calm) * 0.9, "{together}: {interval:?}");
+        }
     }
 
     #[test]

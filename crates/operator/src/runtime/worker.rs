@@ -52,6 +52,7 @@ pub(crate) async fn work<C: Controller>(
                 Outcome::Failed
             }
         };
+        pace.among(fleet.len());
         let due = Instant::now() + pace.after(outcome);
         tokio::select! {
             () = stop.cancelled() => {}
