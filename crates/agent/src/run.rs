@@ -13,6 +13,7 @@ mod child;
 mod crash;
 pub mod exit;
 mod listens;
+mod names;
 mod restoring;
 mod seen;
 mod signals;
@@ -151,7 +152,13 @@ async fn supervise(args: &RunArgs) -> Result<u8, String> {
     }
     let credentials = Credentials::new(&args.probe)?;
     crash.after(AgentStep::A6);
-    Ok(watch(&etcd, &mut signals, credentials, crash).await)
+    let code = watch(&etcd, &mut signals, credentials, crash).await;
+    if code != exit::STOPPED
+        && let Some(line) = names::why_unresolved(&args.command).await
+    {
+        eprintln!("{line}");
+    }
+    Ok(code)
 }
 
 /// The guard's report. What may pass by itself (the volume takes no writes for a moment, or is full) ends the container once, so that its

@@ -10,7 +10,7 @@
 //! | any other | etcd ended by itself with this code | empty; etcd's last lines say why |
 //!
 //! An empty message makes the kubelet show the end of the log (`FallbackToLogsOnError`). So the agent writes nothing after etcd
-//! failed: the last words are etcd's.
+//! failed, unless names do not resolve: the last words are etcd's.
 
 use nix::sys::signal::Signal;
 use nix::sys::wait::WaitStatus;
