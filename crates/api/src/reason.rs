@@ -173,6 +173,8 @@ reasons! {
     PodStuck: EtcdCluster;
     /// Somebody deleted the PersistentVolumeClaim of a member. Its data live as long as its Pod, which the operator does not stop.
     ClaimTerminating: EtcdCluster;
+    /// The cluster woke from size zero with older data than it was stopped with.
+    DataWentBack: EtcdCluster;
     /// A volume is gone, or another volume has its name.
     VolumeLost: EtcdCluster;
     /// The volume of a member that was replaced, or that a person removed from etcd, is kept for a while.

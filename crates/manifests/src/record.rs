@@ -81,6 +81,7 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
             AbandonedReason::Unknown => None,
         }),
         hibernating: status.hibernating,
+        stopped_at: status.stopped_at_index.and_then(|index| u64::try_from(index).ok()),
         next_ordinal: Ordinal(status.next_ordinal.unwrap_or(0)),
         target: status.target.as_ref().and_then(read_target),
         failed_learners: status.failed_learners.as_ref().map(|failed| FailedLearners {
@@ -141,6 +142,7 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         restore,
         abandoned,
         hibernating,
+        stopped_at,
         next_ordinal,
         target,
         failed_learners,
@@ -200,6 +202,7 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
     status.auth = auth.map(|stage| AuthStatus { stage: stage.as_str().to_owned() });
     status.certificates = Some(certificates).filter(|own| *own != CertificatesStatus::default());
     status.hibernating = *hibernating;
+    status.stopped_at_index = stopped_at.and_then(|index| i64::try_from(index).ok());
     status.next_ordinal = (next_ordinal.0 > 0).then_some(next_ordinal.0);
     status.target = target.as_ref().map(write_target);
     status.failed_learners = failed_learners.as_ref().map(|failed| FailedLearnersStatus {

@@ -77,6 +77,8 @@ pub struct Record {
     pub abandoned: Option<Abandoned>,
     /// The cluster is at size zero: Pods stopped, volumes kept.
     pub hibernating: bool,
+    /// How far etcd's log had come when the cluster went to size zero (raft index), until it is seen to have come as far again.
+    pub stopped_at: Option<u64>,
     /// The ordinal the next new member gets (R2).
     pub next_ordinal: Ordinal,
     /// The committed target.

@@ -11,7 +11,14 @@ pub(crate) fn stop_or_wake(draft: &mut Draft<'_>) -> Flow {
     let at_zero = draft.record.target.as_ref().is_some_and(|target| target.size == 0);
     if draft.record.hibernating != at_zero {
         let step = if at_zero { Step::Z1 } else { Step::Z2 };
-        draft.write_record(step, |record| record.hibernating = at_zero);
+        // More may be written until the members stop, never less.
+        let applied = |voter| draft.status_of(voter).map(|status| status.applied);
+        let stopped_at = draft.record.voters().filter_map(applied).max();
+        let stopped_at = stopped_at.filter(|_| at_zero && !draft.record.is_in_memory());
+        draft.write_record(step, |record| {
+            record.hibernating = at_zero;
+            record.stopped_at = record.stopped_at.max(stopped_at);
+        });
     }
     if !at_zero {
         return ON;
@@ -28,6 +35,23 @@ pub(crate) fn stop_or_wake(draft: &mut Draft<'_>) -> Flow {
     let _ =
         if first.is_empty() { stop::every_pod(draft, Step::Z1) } else { stop::all(draft, Step::Z1, &first) };
     report_lost_volumes(draft);
+    DONE
+}
+
+/// Z3: whether the cluster has what it was stopped with. A storage snapshot of every volume that was restored meanwhile is a quorum like any
+/// other, and etcd serves it. No client is led to a member before that is known, and where the data went back nothing goes on until a person says
+/// that this is known. Whoever leads has applied all that a quorum had when it was elected.
+pub(crate) fn verify_woken(draft: &mut Draft<'_>) -> Flow {
+    let Some(had) = draft.record.stopped_at else { return ON };
+    let leader = draft.record.voters().find(|voter| draft.is_leader(voter)).cloned();
+    let applied = leader.and_then(|leader| draft.status_of(&leader)).map(|status| status.applied);
+    let Some(has) = applied else { return ON };
+    let is_accepted = draft.seen.accepts_loss.is_some() && draft.seen.accepts_loss == draft.record.cluster_id;
+    if has >= had || is_accepted {
+        draft.write_record(Step::Z3, |record| record.stopped_at = None);
+        return ON;
+    }
+    draft.wait(Waiting::DataWentBack { had, has });
     DONE
 }
 

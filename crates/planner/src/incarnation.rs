@@ -61,6 +61,7 @@ fn record(draft: &mut Draft<'_>) {
             had_leader: false,
             abandoned: None,
             hibernating: false,
+            stopped_at: None,
             failed_learners: None,
             members: BTreeMap::new(),
             suspected: BTreeMap::new(),

@@ -88,6 +88,7 @@ fn protocols(draft: &mut Draft<'_>) -> ControlFlow<Protocol> {
     restart::lost_pods(draft);
     connection::keep_up(draft);
     by(Protocol::NoQuorum, halt::without_quorum(draft))?;
+    by(Protocol::Hibernate, hibernate::verify_woken(draft))?;
     rotate::advance(draft);
     auth::advance(draft);
     upkeep::services_and_volumes(draft);

@@ -121,6 +121,10 @@ pub(crate) fn lead_clients_away(draft: &mut Draft<'_>, member: &MemberName) {
 /// K2: clients are led to every voter that is sound, and away from one that has not been for a while although its Pod is ready, if a
 /// quorum of others serves them (R24). A Pod that is not ready gets no clients, and keeps the label for when it is.
 pub(crate) fn lead_clients(draft: &mut Draft<'_>) {
+    if draft.record.stopped_at.is_some() {
+        // Z3: nobody knows yet whether these are the data that clients had.
+        return;
+    }
     for voter in draft.record.voters().cloned().collect::<Vec<_>>() {
         let joined = |pod: &&Pod| pod.is_labelled_joined() && !pod.terminating;
         let Some(pod) = draft.pod(&voter).filter(joined) else { continue };

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use quorate_model::effect::Unsafe;
 use quorate_model::record::Stage;
-use quorate_model::snapshot::{Alarm, AlarmKind, BudgetPolicy, CLIENTS_LEAVE_WITHIN, LED_AWAY_AFTER};
-use quorate_model::{ClockDifference, Effect, Instant, KubeEffect, Plan, Span, Step, Waiting};
+use quorate_model::snapshot::{
+    Alarm, AlarmKind, BudgetPolicy, CLIENTS_LEAVE_WITHIN, LED_AWAY_AFTER, Presence,
+};
+use quorate_model::{ClockDifference, ClusterId, Effect, Instant, KubeEffect, Plan, Span, Step, Waiting};
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, permits};
 
@@ -148,14 +150,43 @@ fn m05_a_learner_is_never_labelled_as_serving() {
 }
 
 #[test]
-fn m05_a_cluster_that_wakes_is_behind_its_service_at_once() {
+fn m05_a_cluster_that_wakes_is_behind_its_service_once_it_has_what_it_was_stopped_with() {
     let mut world = World::running(3);
     world.resize(0);
     world.settle();
+    assert!(world.seen.record.stopped_at.is_some());
     world.resize(3);
-    let story = world.settle();
-    assert!(!story.contains("K2"), "{story}");
+    world.settle();
+    assert_eq!(world.seen.record.stopped_at, None);
     assert!(["demo-0", "demo-1", "demo-2"].into_iter().all(|member| serves(&world, member)));
+}
+
+/// A storage snapshot of every volume was restored while the cluster slept.
+#[test]
+fn no_client_is_led_to_data_that_went_back_until_a_person_knows_it() {
+    let mut world = World::running(3);
+    world.resize(0);
+    world.settle();
+    let had = world.seen.record.stopped_at.expect("it is recorded");
+    assert!(had > 2);
+    world.committed = 1;
+    world.resize(3);
+    for _ in 0..40 {
+        let plan = world.plan();
+        assert_eq!(labels(&plan), 0, "{:?}", plan.effects);
+        assert!(plan.effects.iter().all(|effect| effect.as_etcd().is_none()), "{:?}", plan.effects);
+        world.carry_out(plan);
+    }
+    let told = |plan: &Plan| plan.waiting.iter().any(|why| matches!(why, Waiting::DataWentBack { .. }));
+    assert!(told(&world.plan()), "{:?}", world.plan().waiting);
+    assert!(["demo-0", "demo-1", "demo-2"].into_iter().all(|member| !serves(&world, member)));
+
+    world.seen.accepts_loss = Some(ClusterId(77));
+    assert!(told(&world.plan()), "of another cluster");
+    world.seen.accepts_loss = world.seen.record.cluster_id;
+    world.settle();
+    assert!(["demo-0", "demo-1", "demo-2"].into_iter().all(|member| serves(&world, member)));
+    assert_eq!(world.seen.record.stopped_at, None);
 }
 
 #[test]

@@ -145,6 +145,9 @@ fn degraded(picture: &Picture<'_>) -> Finding {
     if let Some(text) = wrong {
         return Finding::yes(Reason::MemberMismatch, text);
     }
+    if let Some(why) = data_went_back(picture) {
+        return Finding { holds: Some(true), why };
+    }
     if let Some(why) = claims_terminating(picture) {
         return Finding { holds: Some(true), why };
     }
@@ -188,6 +191,11 @@ fn degraded(picture: &Picture<'_>) -> Finding {
         return Finding::yes(Reason::MembersMissing, format!("{voters} of {size} members exist{why}"));
     }
     Finding::no(Reason::MembersHealthy, "every member is healthy")
+}
+
+/// Whether the cluster woke with older data than it was stopped with.
+pub(super) fn data_went_back(picture: &Picture<'_>) -> Option<Explanation> {
+    picture.waits(|waiting| matches!(waiting, Waiting::DataWentBack { .. }).then(|| explain(waiting)))
 }
 
 /// Every member whose data go with its Pod, and who else is not healthy.

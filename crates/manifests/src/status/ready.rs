@@ -9,7 +9,7 @@ use quorate_api::{ConditionType, Explanation, Reason};
 use quorate_model::Waiting;
 use quorate_model::restore::RestoreCause;
 
-use super::conditions::{Finding, in_words};
+use super::conditions::{Finding, data_went_back, in_words};
 use super::picture::Picture;
 use super::waiting::{Weight, explain, weight};
 
@@ -26,6 +26,10 @@ pub(super) fn find(picture: &Picture<'_>, details: &Details) -> Finding {
     let (up_to_date, progressing) = (of(ConditionType::UpToDate), of(ConditionType::Progressing));
     if picture.is_deleted() {
         return Finding::because(progressing.why.clone());
+    }
+    // Why clients are not served then says more than that they are not.
+    if let Some(why) = data_went_back(picture) {
+        return Finding::because(why);
     }
     // That clients are not served comes before what a person has to decide: `Stalled` has that.
     if is_outage(available) {

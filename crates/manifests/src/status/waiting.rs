@@ -260,6 +260,9 @@ fn row(waiting: &Waiting) -> Row {
         Waiting::ClaimTerminating { member, outlook } => {
             waits(Reason::ClaimTerminating, text::claim_terminating(member, *outlook)).stopping(Stops::Nothing)
         }
+        Waiting::DataWentBack { had, has } => {
+            needs_person(Reason::DataWentBack, text::data_went_back(*had, *has)).stopping(Stops::Everything)
+        }
         Waiting::VolumeLost(member) => waits(
             Reason::VolumeLost,
             format!(

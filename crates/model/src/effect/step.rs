@@ -101,6 +101,7 @@ steps! {
     "hibernate", Some(Hibernate) => {
         Z1,
         Z2,
+        Z3,
     }
     "restart", None => {
         /// Create a lost Pod again on its own volume; on waking, all Pods at once.

@@ -155,6 +155,13 @@ pub enum Waiting {
     },
     /// A volume is missing. It is not created again empty: the member's data were on it.
     VolumeLost(MemberName),
+    /// Z3: the cluster woke with older data than it was stopped with.
+    DataWentBack {
+        /// The index of raft that it was stopped at.
+        had: u64,
+        /// The index that its leader has applied.
+        has: u64,
+    },
     /// Pods run that status does not record, and nothing identifies their data.
     UnknownPods(Vec<MemberName>),
     /// No quorum answers (R11).

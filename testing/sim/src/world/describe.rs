@@ -59,6 +59,7 @@ impl World {
             spent_disable_auth,
             abandoned,
             hibernating,
+            stopped_at,
             next_ordinal,
             target,
             failed_learners,
@@ -139,6 +140,7 @@ impl World {
         );
         lines.extend(defragmenting.iter().map(|ordered| format!("{} is being defragmented", ordered.member)));
         lines.extend(hibernating.then(|| "hibernating".to_owned()));
+        lines.extend(stopped_at.map(|index| format!("stopped at index {index}")));
         lines.extend(target.iter().map(|target| {
             format!("target: size {}, version {}, {:?}", target.size, target.version, target.storage.medium)
         }));

@@ -323,6 +323,15 @@ pub(super) fn recovering(from: &RecoverFrom, logs: &[(MemberName, Result<Log, St
     text
 }
 
+pub(super) fn data_went_back(had: u64, has: u64) -> String {
+    format!(
+        "the cluster was stopped at index {had} of its log, and woke with {has}: its volumes were restored from an earlier time meanwhile, so writes that were \
+         acknowledged are missing. No client is led to it. Set spec.size to 0 and restore the later volumes, or restore a backup with an \
+         EtcdRestore. If these are the data that you want, annotate the EtcdCluster with {}=CLUSTER-ID (status.clusterID)",
+        keys::ACCEPT_DATA_LOSS
+    )
+}
+
 pub(super) fn claim_terminating(member: &MemberName, outlook: ClaimOutlook) -> String {
     let then = match outlook {
         ClaimOutlook::Moves => {

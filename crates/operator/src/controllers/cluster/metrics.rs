@@ -4,10 +4,12 @@ mod figures;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use quorate_api::EtcdClusterStatus;
 use quorate_model::{ClusterRef, Instant};
@@ -20,6 +22,7 @@ use figures::{Kept, Reported};
 pub struct ClusterMetrics {
     etcd_calls: Family<EtcdCall, Counter>,
     effects: Family<EffectLabels, Counter>,
+    effect_seconds: Family<Step, Histogram>,
     refusals: Family<Refusal, Counter>,
     clusters: Arc<Mutex<BTreeMap<ClusterRef, Kept>>>,
 }
@@ -37,6 +40,11 @@ struct EffectLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Step {
+    step: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Refusal {
     reason: String,
 }
@@ -47,12 +55,17 @@ impl ClusterMetrics {
         let metrics = Self {
             etcd_calls: Family::default(),
             effects: Family::default(),
+            effect_seconds: Family::new_with_constructor(|| {
+                Histogram::new([0.005, 0.02, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0])
+            }),
             refusals: Family::default(),
             clusters: Arc::default(),
         };
-        let Self { etcd_calls, effects, refusals, clusters: _ } = metrics.clone();
+        let Self { etcd_calls, effects, effect_seconds, refusals, clusters: _ } = metrics.clone();
         to.register("etcd_calls", "Calls to members of clusters", etcd_calls);
         to.register("effects", "Effects carried out, by protocol step", effects);
+        let help = "How long the request of an effect took, by protocol step";
+        to.register("effect_seconds", help, effect_seconds);
         to.register("unsafe_refusals", "Steps that a safety rule refused when a plan was made", refusals);
         to.register_collector(Box::new(metrics.clone()));
         metrics
@@ -66,6 +79,10 @@ impl ClusterMetrics {
     pub(crate) fn effect(&self, step: &str, outcome: &str) {
         let labels = EffectLabels { step: step.to_owned(), outcome: outcome.to_owned() };
         self.effects.get_or_create(&labels).inc();
+    }
+
+    pub(crate) fn effect_took(&self, step: &str, time: Duration) {
+        self.effect_seconds.get_or_create(&Step { step: step.to_owned() }).observe(time.as_secs_f64());
     }
 
     pub(crate) fn refusal(&self, reason: &str) {

@@ -1,6 +1,7 @@
 //! Drives one pass of `quorate_reconcile` with real calls, and reports the results: crash points, metrics, logs, events.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use futures::future::{BoxFuture, ready};
 use futures::stream::FuturesUnordered;
@@ -13,6 +14,7 @@ use quorate_reconcile::{
     Command, CommandId, EffectError, Event, Memory, Pass, PassEnd, Planned, Purpose, Reply, Retry, Task,
     Versions, WriteError,
 };
+use tokio::time::Instant;
 
 use super::Shared;
 use crate::controllers::cluster::observe::{
@@ -63,7 +65,7 @@ impl Passes for Worker {
         let mut pass = Pass::new(self.cluster.clone(), shared.defaults.clone(), &self.memory, clock.now());
         pass.see_clocks(&mut self.memory, shared.runtime.api_clock.difference());
         let mut under_way = FuturesUnordered::new();
-        let mut begun = BTreeSet::new();
+        let (mut begun, mut sent) = (BTreeSet::new(), BTreeMap::new());
         loop {
             // A signal ends the pass as soon as no request is under way. The next operator goes on, as after a crash.
             if under_way.is_empty() && is_acting(&pass) && shared.runtime.stop.is_cancelled() {
@@ -73,13 +75,15 @@ impl Passes for Worker {
                 let Command { id, purpose, .. } = command;
                 let steps = if begun.insert(purpose) { steps(purpose, &pass) } else { Vec::new() };
                 let call = self.carry_out(&shared, &pass, command);
+                sent.insert(id, Instant::now());
                 under_way.push(after_crash_points(&shared, steps, id, call));
             }
             let Some((id, reply)) = under_way.next().await else { break };
             pass.see_clocks(&mut self.memory, shared.runtime.api_clock.difference());
             let event = pass.reply(&mut self.memory, id, reply, clock.now());
             if let (Some(event), Some(planned)) = (event, pass.planned()) {
-                self.note(&event, planned).await;
+                let took = sent.get(&id).map_or(Duration::ZERO, Instant::elapsed);
+                self.note(&event, planned, took).await;
             }
         }
         // Before the report: it reads the caches again, which forgets what the watches have confirmed meanwhile. An own
@@ -206,7 +210,7 @@ impl Worker {
     }
 
     /// Reports the result of a reply, and stops at crash points.
-    async fn note(&mut self, event: &Event, planned: &Planned) {
+    async fn note(&mut self, event: &Event, planned: &Planned, took: Duration) {
         let Shared { runtime: Runtime { hook, clock, .. }, metrics, .. } = &self.shared;
         match event {
             Event::Planned => report::show(&self.shared, planned),
@@ -229,6 +233,7 @@ impl Worker {
             Event::Effect(place, result) => {
                 let effect = &planned.effects()[*place];
                 let step = effect.step();
+                metrics.effect_took(&step.to_string(), took);
                 metrics
                     .effect(&step.to_string(), result.as_ref().map_or_else(EffectError::as_label, |()| "ok"));
                 match result {
