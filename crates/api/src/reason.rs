@@ -318,8 +318,6 @@ reasons! {
     RecordIncomplete: EtcdCluster;
     /// The CustomResourceDefinition is older than the operator, so status loses what the operator records.
     CrdTooOld: EtcdBackup, EtcdRestore, EtcdUser;
-    /// The namespace refuses the operator's PriorityClass, so Pods come without it.
-    PriorityClassRefused: EtcdCluster;
     /// A finished minor upgrade is being taken back, or that is being cancelled.
     Downgrading: EtcdCluster;
     /// New defaults of the operator wait until other clusters have taken them.

@@ -190,10 +190,6 @@ pub struct EtcdClusterStatus {
     #[schemars(with = "AgentDeliveryStatus")]
     pub agent_delivery: Option<AgentDeliveryStatus>,
 
-    /// Why the Pods of this cluster come without the operator's PriorityClass; absent where they have it. Recorded.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
-    #[schemars(with = "PriorityClassStatus")]
-    pub no_priority_class: Option<PriorityClassStatus>,
     /// The member that the operator is defragmenting. Recorded.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
     #[schemars(with = "DefragmentingStatus")]
@@ -452,17 +448,6 @@ pub struct AgentDeliveryStatus {
 pub enum AgentDelivery {
     /// An init container copies it.
     InitContainer,
-}
-
-/// A PriorityClass that the namespace of the cluster refuses.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PriorityClassStatus {
-    /// The name of the class.
-    pub class: String,
-
-    /// What the API server answered.
-    pub reason: String,
 }
 
 /// How the cluster was, or is being, bootstrapped.

@@ -51,6 +51,6 @@ pub use status::{
     weight,
 };
 pub use target::{
-    AgentDelivery, DEFAULT_AGENT_IMAGE, DEFAULT_PRIORITY_CLASS, Defaults, Invalid, IpFamily, OperatorPods,
+    AgentDelivery, DEFAULT_AGENT_IMAGE, Defaults, Invalid, IpFamily, OperatorPods,
     resolve,
 };

@@ -125,8 +125,6 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         record = record.for_another();
     }
     // Of another class nothing is known.
-    record.no_priority_class =
-        record.no_priority_class.filter(|no| Some(&no.class) == defaults.priority_class.as_ref());
     if record_doubt.is_none() {
         build_missing_template(cluster, &mut record, defaults);
     }
@@ -219,7 +217,6 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         etcd: Etcd::default(),
         replacement_policy: replacement_policy(cluster),
         sites: BTreeMap::new(),
-        priority_class_refused: None,
         maintenance: maintenance::read(cluster),
         cluster: at,
         uid,

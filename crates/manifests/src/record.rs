@@ -12,12 +12,11 @@ use quorate_api::cluster;
 use quorate_api::status::{
     AbandonedReason, AgentDelivery, AgentDeliveryStatus, AuthStatus, AuthorityStatus, BootstrapStatus,
     CertificatesStatus, ClientGraceStatus, DefragmentingStatus, EarlierStatus, EtcdClusterStatus,
-    FailedLearnersStatus, LeavingReason, MemberPhase, MemberStatus, PodTarget, PriorityClassStatus,
+    FailedLearnersStatus, LeavingReason, MemberPhase, MemberStatus, PodTarget,
     StorageTarget, TargetStatus, TurnStatus,
 };
 use quorate_model::adoption::Earlier;
 use quorate_model::auth::{AuthStage, ClientGrace};
-use quorate_model::priority::NoPriorityClass;
 use quorate_model::quorum_recovery::RecoverFrom;
 use quorate_model::record::{Abandoned, Defragmenting, FailedLearners, Leaving, Member, Stage, Turn};
 use quorate_model::target::{Medium, Retention, Storage};
@@ -97,10 +96,6 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
         differ_since: status.data_differ_since.as_ref().map(|since| Instant(since.0.as_millisecond())),
         replacement: replacement::replacement(status),
         last_replacement: replacement::last(status),
-        no_priority_class: status
-            .no_priority_class
-            .as_ref()
-            .map(|no| NoPriorityClass { class: no.class.clone(), why: no.reason.clone() }),
         downgrading_to: status.goes_back_to.as_deref().and_then(|minor| minor.parse().ok()),
         takes_defaults: status.takes_defaults.as_ref().map(|turn| Turn {
             since: Instant(turn.since.0.as_millisecond()),
@@ -152,7 +147,6 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         differ_since,
         replacement,
         last_replacement,
-        no_priority_class,
         downgrading_to,
         takes_defaults,
         defragmenting,
@@ -214,9 +208,6 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
     status.agent_delivery = no_image_volume
         .clone()
         .map(|reason| AgentDeliveryStatus { method: AgentDelivery::InitContainer, reason });
-    status.no_priority_class = no_priority_class
-        .as_ref()
-        .map(|no| PriorityClassStatus { class: no.class.clone(), reason: no.why.clone() });
     status.defragmenting = defragmenting.as_ref().map(|ordered| DefragmentingStatus {
         member: ordered.member.as_str().to_owned(),
         pod_uid: ordered.pod.to_string(),

@@ -269,7 +269,7 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
                 // As long as the Secrets have an earlier one, waiting for the recorded one could last for ever: only a later pass writes them.
                 trust: snapshot.certificates.as_ref().map_or(0, |seen| seen.trust().min(record.trust)),
                 ip_family: defaults.ip_family,
-                priority_class: default_priority_class(context),
+                priority_class: defaults.priority_class.as_deref(),
             });
             if is_led_to(record, member, *boot) {
                 made["metadata"]["labels"][keys::SERVES] = json!(keys::SERVES_VALUE);
@@ -366,12 +366,6 @@ impl Write {
         self.kind == Kind::Pod && matches!(self.act, Act::Create(_))
     }
 
-    /// The PriorityClass of the Pod that it creates.
-    pub fn priority_class(&self) -> Option<&str> {
-        let Act::Create(object) = &self.act else { return None };
-        object.pointer("/spec/priorityClassName").and_then(Value::as_str)
-    }
-
     /// The HTTP request that asks whether it would be admitted, without any effect. `None`: it creates nothing.
     pub fn dry_run(&self) -> Option<Result<http::Request<Vec<u8>>, kube_core::request::Error>> {
         let Act::Create(object) = &self.act else { return None };
@@ -409,13 +403,6 @@ impl Write {
             }
         }
     }
-}
-
-/// The operator's PriorityClass, unless the namespace refuses it.
-pub fn default_priority_class<'a>(context: &Context<'a>) -> Option<&'a str> {
-    let is_refused =
-        context.record.no_priority_class.is_some() || context.snapshot.priority_class_refused.is_some();
-    context.defaults.priority_class.as_deref().filter(|_| !is_refused)
 }
 
 /// The committed target.

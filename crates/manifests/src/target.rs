@@ -23,10 +23,6 @@ use crate::template::Template;
 /// as `cargo xtask image` writes it.
 pub const DEFAULT_AGENT_IMAGE: &str = concat!("quorate:", env!("CARGO_PKG_VERSION"));
 
-/// The PriorityClass of members, where neither the template nor the operator names one. Every Kubernetes has it. Others' API servers
-/// depend on an etcd, so nothing that they run should displace it.
-pub const DEFAULT_PRIORITY_CLASS: &str = "system-cluster-critical";
-
 /// The defaults from the operator's flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Defaults {
@@ -125,7 +121,7 @@ impl Default for Defaults {
             agent_image: DEFAULT_AGENT_IMAGE.to_owned(),
             agent_delivery: AgentDelivery::default(),
             ip_family: IpFamily::default(),
-            priority_class: Some(DEFAULT_PRIORITY_CLASS.to_owned()),
+            priority_class: None,
             operator_pods: None,
             verifier: Verifier::default(),
         }

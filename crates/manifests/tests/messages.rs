@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use crate::world::{World, plain};
 use quorate_api::status::{
-    AgentDelivery, AgentDeliveryStatus, PriorityClassStatus, RecoveryResult, RecoveryStatus,
+    AgentDelivery, AgentDeliveryStatus, RecoveryResult, RecoveryStatus,
 };
 use quorate_api::{EtcdCluster, EtcdClusterStatus, Explanation, Reason, ReasonOf, crd, crds, keys};
 use quorate_manifests::{
@@ -752,12 +752,6 @@ fn events() -> Vec<String> {
     let agent_delivery = Some(AgentDeliveryStatus { method: AgentDelivery::InitContainer, reason });
     let fell_back = EtcdClusterStatus { agent_delivery, ..EtcdClusterStatus::default() };
     lines.extend(status_events(&EtcdClusterStatus::default(), &fell_back).iter().map(shown));
-    let no_priority_class = Some(PriorityClassStatus {
-        class: "system-cluster-critical".to_owned(),
-        reason: "pods \"demo-0\" is forbidden: insufficient quota to match these scopes".to_owned(),
-    });
-    let refused = EtcdClusterStatus { no_priority_class, ..EtcdClusterStatus::default() };
-    lines.extend(status_events(&EtcdClusterStatus::default(), &refused).iter().map(shown));
     for (result, message) in [
         (RecoveryResult::Succeeded, "demo-1 was replaced: its PersistentVolumeClaim is gone"),
         (

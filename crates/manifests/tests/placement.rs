@@ -192,31 +192,24 @@ fn go_is_told_nine_tenths_of_the_memory_limit_and_the_processors_rounded_up() {
 }
 
 #[test]
-fn a_pod_has_the_operators_priority_class_unless_the_template_names_one_or_the_namespace_refuses_it() {
+fn a_pod_has_the_operators_priority_class_unless_the_template_names_one() {
     let class = |world: &World| {
         world.objects[&(Kind::Pod, "demo-0".to_owned())]["spec"].get("priorityClassName").cloned()
     };
-    let made = |default: Option<&str>, fields: &Value, status: Value| {
+    let made = |default: Option<&str>, fields: &Value| {
         let mut world = World::new(&spec(fields));
         world.defaults.priority_class = default.map(str::to_owned);
-        world.edit(Kind::Cluster, "demo", |cluster| cluster["status"] = status);
         world.settle();
         world
     };
-    let by_default = made(Some("critical"), &json!({}), json!({}));
-    assert_eq!(class(&by_default), Some(json!("critical")));
-    assert_eq!(class(&made(None, &json!({}), json!({}))), None);
-    let own = of_template(&json!({ "priorityClassName": "mine" }));
-    assert_eq!(class(&made(Some("critical"), &own, json!({}))), Some(json!("mine")));
-
-    let refused = json!({ "noPriorityClass": { "class": "critical", "reason": "insufficient quota" } });
-    let without = made(Some("critical"), &json!({}), refused.clone());
-    assert_eq!(class(&without), None);
     let revision_of = |world: &World| revision(&world.objects[&(Kind::Pod, "demo-0".to_owned())]);
+    let by_default = made(Some("critical"), &json!({}));
+    assert_eq!(class(&by_default), Some(json!("critical")));
+    let without = made(None, &json!({}));
+    assert_eq!(class(&without), None);
     assert_eq!(revision_of(&without), revision_of(&by_default), "it is no part of the revision");
-    let other = made(Some("important"), &json!({}), refused);
-    assert_eq!(class(&other), Some(json!("important")), "of another class nothing is known");
-    assert!(other.status().no_priority_class.is_none());
+    let own = of_template(&json!({ "priorityClassName": "mine" }));
+    assert_eq!(class(&made(Some("critical"), &own)), Some(json!("mine")));
 }
 
 #[test]

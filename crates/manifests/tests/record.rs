@@ -10,7 +10,6 @@ use quorate_manifests::record::{from_status, into_status};
 use quorate_model::adoption::Earlier;
 use quorate_model::auth::{AuthStage, ClientGrace};
 use quorate_model::incarnation::{Incarnation, NextIncarnation, Order};
-use quorate_model::priority::NoPriorityClass;
 use quorate_model::quorum_recovery::{Chosen, Container, Log, QuorumRecovery, RecoverFrom};
 use quorate_model::record::{
     Abandoned, Defragmenting, FailedLearners, Leaving, Loss, Member, Replaced, Replacement, ReplacementEnd,
@@ -272,10 +271,6 @@ fn record() -> impl Strategy<Value = Record> {
                     no_image_volume: hibernating
                         .then(|| "Pod demo-0: its volumes are not mounted".to_owned()),
                     members,
-                    no_priority_class: abandoned.map(|_| NoPriorityClass {
-                        class: "system-cluster-critical".to_owned(),
-                        why: "insufficient quota".to_owned(),
-                    }),
                     differ_since: (attempt > 1).then(|| Instant(i64::from(next))),
                     downgrading_to: (next > 7).then_some(Minor(3, 6)),
                     takes_defaults: hibernating.then(|| Turn { since: Instant(i64::from(next)), restarted: attempt }),

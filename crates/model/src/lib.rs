@@ -12,7 +12,6 @@
 //! - [`certificate`]: leaves, fingerprints, when a certificate ends
 //! - [`time`]: instants and spans, given from outside
 //! - [`target`]: the validated spec, and its committed copy
-//! - [`priority`]: the PriorityClass that a namespace refuses
 //! - [`record`]: what is recorded in status and outlives the operator
 //! - [`incarnation`]: the incarnations of a cluster, and the order for another one
 //! - [`adoption`]: why volumes of an earlier cluster are not adopted
@@ -37,7 +36,6 @@ pub mod incarnation;
 pub mod mutants;
 pub mod names;
 pub mod object;
-pub mod priority;
 pub mod quorum;
 pub mod quorum_recovery;
 pub mod record;

@@ -12,7 +12,6 @@ use crate::certificate::{Ca, Fingerprint, Leaf};
 use crate::ids::{ClusterId, MemberId};
 use crate::incarnation::{Incarnation, NextIncarnation};
 use crate::names::{ClusterUid, MemberName, Ordinal, Token, Uid};
-use crate::priority::NoPriorityClass;
 use crate::quorum_recovery::{QuorumRecovery, RecoverFrom};
 use crate::restore::Restore;
 use crate::rotation::Rotation;
@@ -99,8 +98,6 @@ pub struct Record {
     pub replacement: Option<Replacement>,
     /// How the last replacement ended.
     pub last_replacement: Option<Replaced>,
-    /// Why Pods of this cluster come without the operator's PriorityClass: the namespace refuses it.
-    pub no_priority_class: Option<NoPriorityClass>,
     /// The committed target is an older minor version than members ran, and their data may go back to it: that was certain when
     /// it was committed. Until every member runs it.
     pub downgrading_to: Option<Minor>,

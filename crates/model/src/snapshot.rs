@@ -28,7 +28,6 @@ use crate::ids::{ClusterId, MemberId, Revision};
 use crate::incarnation::{Admission, RestoreOrder};
 use crate::names::{ClusterRef, ClusterUid, MemberName, PeerUrl, Token, Uid};
 use crate::object::{ManagedObject, ObservedObject};
-use crate::priority::PriorityClassRefused;
 use crate::quorum::has_quorum;
 use crate::quorum_recovery::{ReadOnlyPod, RecoverFrom};
 use crate::record::{Record, RecordDoubt};
@@ -168,8 +167,6 @@ pub struct Snapshot {
     pub replacement_policy: ReplacementPolicy,
     /// What Kubernetes says about where volumes can be used, of members for which it was asked.
     pub sites: BTreeMap<MemberName, Site>,
-    /// A Pod that the API server refused, perhaps for its PriorityClass.
-    pub priority_class_refused: Option<PriorityClassRefused>,
     /// The annotation that lets a finished minor upgrade be taken back, to exactly this version.
     pub allow_downgrade: Option<Version>,
     /// The annotation of the EtcdCluster that orders to replace this member.

@@ -67,9 +67,8 @@ pub struct OperatorArgs {
     #[arg(long, env = "QUORATE_HEALTH_PROBE_BIND_ADDRESS", value_name = "ADDRESS", default_value = ":8081")]
     pub health_probe_bind_address: Bind,
 
-    /// The PriorityClass of member Pods whose podTemplate names none. In a namespace that refuses it, Pods come without it. Empty: none.
-    #[arg(long, env = "QUORATE_DEFAULT_PRIORITY_CLASS", value_name = "CLASS", value_parser = priority_class,
-        default_value = quorate_manifests::DEFAULT_PRIORITY_CLASS)]
+    /// The PriorityClass of member Pods whose podTemplate names none. It must exist: the API server refuses Pods of an unknown class. Empty: none.
+    #[arg(long, env = "QUORATE_DEFAULT_PRIORITY_CLASS", value_name = "CLASS", value_parser = priority_class, default_value = "")]
     pub default_priority_class: String,
 
     /// Elect a leader, so that only one of several operators acts.
@@ -307,7 +306,7 @@ mod tests {
         assert_eq!(args.namespaces, ["a", "b"]);
         let defaults = Program::parse_from(["operator"]).args;
         assert_eq!(defaults.metrics_bind_address, Bind::At("[::]:8080".parse().unwrap()));
-        assert_eq!(defaults.default_priority_class, "system-cluster-critical");
+        assert_eq!(defaults.default_priority_class, "");
         let label = ("app.kubernetes.io/component".to_owned(), "operator".to_owned());
         assert_eq!(defaults.own_pod_labels.0, [label].into());
         assert!(Program::parse_from(["operator", "--own-pod-labels="]).args.own_pod_labels.0.is_empty());

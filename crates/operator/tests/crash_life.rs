@@ -23,7 +23,6 @@ const SLOW_LEARNER: [Scene; 2] = [Scene::CreateOne("3.6.16"), Scene::GrowWithASl
 const ABANDON: [Scene; 1] = [Scene::AbandonBootstrap];
 const ADOPT: [Scene; 3] = [Scene::CreateOne("3.6.16"), Scene::Delete, Scene::Adopt];
 const NO_IMAGE_VOLUMES: [Scene; 1] = [Scene::CreateWithoutImageVolumes];
-const NO_PRIORITY_CLASS: [Scene; 1] = [Scene::CreateWithoutPriorityClass];
 const REPLACE: [Scene; 2] = [Scene::Create, Scene::EmptyVolume("demo-1")];
 const FULL: [Scene; 2] = [Scene::CreateCompacting, Scene::FillDatabases];
 const STRAY_POD: [Scene; 2] = [Scene::CreateOne("3.6.16"), Scene::DeleteAStrayPod];
@@ -106,7 +105,6 @@ fn own_step(story: &[Scene]) -> Option<Step> {
     match story {
         [.., Scene::GrowWithASlowLearner] => Some(Step::G5),
         [.., Scene::CreateWithoutImageVolumes] => Some(Step::W3),
-        [.., Scene::CreateWithoutPriorityClass] => Some(Step::W4),
         [.., Scene::WithdrawRestore] => Some(Step::JX),
         _ => None,
     }
@@ -172,7 +170,6 @@ stories! {
     no_failure_while_an_emptied_member_is_replaced_changes_the_end: REPLACE;
     no_failure_while_a_stray_pod_is_deleted_changes_the_end: STRAY_POD;
     no_failure_where_image_volumes_are_refused_changes_the_end: NO_IMAGE_VOLUMES;
-    no_failure_where_the_priority_class_is_refused_changes_the_end: NO_PRIORITY_CLASS;
     no_failure_during_a_downgrade_changes_the_end: DOWNGRADE;
     no_failure_while_a_downgrade_is_cancelled_changes_the_end: CANCEL;
     no_failure_while_full_databases_are_given_room_changes_the_end: FULL;

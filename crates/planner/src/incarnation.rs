@@ -53,7 +53,6 @@ fn record(draft: &mut Draft<'_>) {
             restore: Some(restore),
             next_ordinal: first,
             no_image_volume: before.no_image_volume,
-            no_priority_class: before.no_priority_class,
             last_replacement: before.last_replacement,
             incarnation: Some(Incarnation { number, first, order, replaced: replaces, members }),
             // What follows is of the members that are gone.

@@ -31,7 +31,6 @@ mod leadership;
 mod maintain;
 mod membership;
 mod network_policy;
-mod priority;
 mod recover;
 mod replace;
 mod restart;
@@ -75,7 +74,6 @@ fn protocols(draft: &mut Draft<'_>) -> ControlFlow<Protocol> {
     by(Protocol::Adopt, adopt::existing_data(draft))?;
     by(Protocol::ForeignObjects, halt::on_foreign_objects(draft))?;
     delivery::fall_back(draft);
-    priority::fall_back(draft);
     by(Protocol::NewIncarnation, in_place::run(draft))?;
     by(Protocol::Bootstrap, bootstrap::run(draft))?;
     by(Protocol::Target, commit::target(draft))?;

@@ -20,7 +20,7 @@ use quorate_model::snapshot::{LastNodes, Pod};
 use quorate_model::{Effect, KubeEffect, MemberName, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
-use crate::{commit, delivery, priority, restore, safety, upgrade, upkeep};
+use crate::{commit, delivery, restore, safety, upgrade, upkeep};
 
 pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
     if draft.record.quorum_recovery.is_none() && !begin(draft) {
@@ -38,7 +38,6 @@ pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
     draft.wait(Waiting::Recovering { from: recovery.from.clone(), logs: logs(draft) });
     // An edit may cure a Pod that does not start: its image, its tolerations, the size of its volume.
     delivery::fall_back(draft);
-    priority::fall_back(draft);
     if commit::target(draft).is_break() {
         return DONE;
     }

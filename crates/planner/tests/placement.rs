@@ -1,7 +1,6 @@
 //! A member that cannot be placed, and the edit that cures it: it is taken at once. And the PriorityClass that a namespace refuses.
 
 use crate::world::{World, name, words};
-use quorate_model::priority::{NoPriorityClass, PriorityClassRefused};
 use quorate_model::record::Stage;
 use quorate_model::target::PodRevision;
 use quorate_model::{Effect, KubeEffect, Plan, Step, Waiting};
@@ -155,30 +154,4 @@ fn a_bootstrap_member_that_cannot_be_placed_while_the_others_form_a_quorum_is_cu
     edit(&mut world, "tolerant");
     let plan = world.plan();
     assert_eq!((committed(&plan), deletes(&plan, Step::W2)), ("tolerant", vec!["demo-2".to_owned()]));
-}
-
-fn refused(taken_without: bool) -> PriorityClassRefused {
-    let refusal =
-        NoPriorityClass { class: "system-cluster-critical".into(), why: "insufficient quota".into() };
-    PriorityClassRefused { refusal, taken_without }
-}
-
-#[test]
-fn a_priority_class_that_is_refused_is_recorded_once_a_pod_without_it_was_taken_and_an_edit_forgets_it() {
-    let mut world = World::running(3);
-    world.seen.priority_class_refused = Some(refused(false));
-    assert_eq!(world.plan().record.no_priority_class, None, "every Pod may be refused");
-    world.seen.priority_class_refused = Some(refused(true));
-    let plan = world.plan();
-    assert!(plan.recorded_steps.contains(&Step::W4) && plan.effects.is_empty(), "{plan:?}");
-    let why = plan.record.no_priority_class.as_ref().map(|no| no.why.as_str());
-    assert_eq!(why, Some("insufficient quota"));
-    world.carry_out(plan);
-    world.seen.priority_class_refused = None;
-    world.settle();
-    assert!(world.seen.record.no_priority_class.is_some(), "later Pods follow it");
-
-    edit(&mut world, "r2");
-    let plan = world.plan();
-    assert_eq!((committed(&plan), &plan.record.no_priority_class), ("r2", &None));
 }

@@ -181,7 +181,6 @@ impl World {
                 pods: BTreeMap::new(),
                 volumes: BTreeMap::new(),
                 image_volume_refused: None,
-                priority_class_refused: None,
                 foreign: BTreeMap::new(),
                 metadata_differs: BTreeMap::new(),
                 peer_service: Presence::Absent,

@@ -21,7 +21,6 @@ mod memory;
 mod objects;
 mod ownership;
 mod pass;
-mod priority;
 mod progress;
 mod recent;
 mod reply;

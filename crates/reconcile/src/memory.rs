@@ -17,7 +17,6 @@ use crate::comparing::Comparing;
 use crate::free_space::FreeSpace;
 use crate::issuance::Issuing;
 use crate::objects::{Caches, ClusterView, Object, ReadCluster, Versions};
-use crate::priority::PriorityClass;
 use crate::progress::Progress;
 use crate::recent::Recent;
 use crate::write_cache::WriteCache;
@@ -32,8 +31,6 @@ pub struct Memory {
     pub(crate) image_volume_refused: Option<String>,
     /// Why the API server creates nothing in the namespace any more, if it is being deleted.
     pub(crate) namespace_ends: Option<String>,
-    /// Whether the operator's PriorityClass is why Pods are refused.
-    pub(crate) priority_class: PriorityClass,
     pub(crate) failure: Option<Explanation>,
     pub(crate) progress: Progress,
     pub(crate) recent: Recent,

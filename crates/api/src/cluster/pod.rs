@@ -57,8 +57,8 @@ pub struct PodSpec {
     #[schemars(schema_with = "rules::node_selector")]
     pub node_selector: Option<BTreeMap<String, String>>,
 
-    /// The name of the PriorityClass. Absent: that of the operator's flag --default-priority-class, which is
-    /// system-cluster-critical, unless the namespace refuses it. A class that is given here is never left out.
+    /// The name of the PriorityClass. Absent: that of the operator's flag --default-priority-class. The chart creates
+    /// the class quorate-etcd and sets the flag to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub priority_class_name: Option<String>,

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use quorate_api::status::{
-    AgentDeliveryStatus, EtcdClusterStatus, MemberPhase, MemberStatus, Phase, PriorityClassStatus,
+    AgentDeliveryStatus, EtcdClusterStatus, MemberPhase, MemberStatus, Phase,
     QuarantinedVolume, RecoveryResult,
 };
 use quorate_api::{ConditionType, Explanation, Reason};
@@ -47,11 +47,9 @@ pub fn events(before: &EtcdClusterStatus, after: &EtcdClusterStatus) -> Vec<Even
     let known = |name: &str| before.quarantined_volumes.iter().any(|before| before.name == name);
     let kept = after.quarantined_volumes.iter().filter(|volume| !known(&volume.name)).map(quarantined);
     let delivery = after.agent_delivery.as_ref().filter(|_| before.agent_delivery.is_none()).map(falls_back);
-    let priority = after.no_priority_class.as_ref().filter(|_| before.no_priority_class.is_none());
-    let priority = priority.map(without_priority);
     let mut news = Vec::new();
     let recovered = recovered(before, after);
-    let others = delivery.into_iter().chain(priority).chain(recovered);
+    let others = delivery.into_iter().chain(recovered);
     for event in conditions.chain(members).chain(gone).chain(kept).chain(others) {
         if !news.contains(&event) {
             news.push(event);
@@ -81,17 +79,6 @@ fn falls_back(delivery: &AgentDeliveryStatus) -> EventText {
         delivery.reason
     );
     EventText::normal(Reason::ImageVolumeFailed, message)
-}
-
-fn without_priority(no: &PriorityClassStatus) -> EventText {
-    let PriorityClassStatus { class, reason } = no;
-    let message = format!(
-        "Pods of this cluster are created without PriorityClass {class}, which the operator gives by default: {}. Pods that \
-         matter more may displace them. Allow the class in this namespace, and the next change of the spec tries it again; or \
-         name another one in spec.podTemplate.spec.priorityClassName",
-        reason.trim_end_matches('.')
-    );
-    EventText::warning(Explanation::new(Reason::PriorityClassRefused, message))
 }
 
 fn quarantined(volume: &QuarantinedVolume) -> EventText {

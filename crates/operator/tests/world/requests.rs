@@ -208,11 +208,6 @@ impl Sent {
         self.method == Method::POST && self.kind() == "pods"
     }
 
-    /// Whether it creates a Pod with a PriorityClass.
-    pub fn has_priority_class(&self) -> bool {
-        self.body.pointer("/spec/priorityClassName").is_some()
-    }
-
     /// Whether it is a write, of anything but a lease or an event.
     pub fn writes(&self) -> bool {
         self.method != Method::GET && !self.path.contains("/events") && !self.path.contains("/leases")

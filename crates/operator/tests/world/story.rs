@@ -55,8 +55,6 @@ pub enum Scene {
     Delete,
     /// Creates the cluster again, and adopts its old volumes.
     Adopt,
-    /// Creates three members where the API server refuses Pods of the operator's PriorityClass.
-    CreateWithoutPriorityClass,
     /// Empties the volume of this member, which is replaced when the grace period is over.
     EmptyVolume(&'static str),
     /// Orders a finished upgrade to be taken back to this version.
@@ -214,16 +212,9 @@ pub async fn run_story(story: &[Scene], failure: Option<Failure>) -> Result<Stor
     });
     let requests = director.clone();
     let prefers_image_volumes = story.contains(&Scene::CreateWithoutImageVolumes);
-    let forbids_priority = story.contains(&Scene::CreateWithoutPriorityClass);
     let client = world.client_through(move |sent| {
         if sent.has_image_volume() {
             return RequestOutcome::Refused(403, "Forbidden");
-        }
-        if forbids_priority && sent.has_priority_class() {
-            return RequestOutcome::Refused(
-                403,
-                "insufficient quota to match these scopes: [{PriorityClass In [...]}]",
-            );
         }
         let lost = of_request(sent).is_some_and(|effect| requests.sends(effect));
         if lost { RequestOutcome::ReplyLost } else { RequestOutcome::Open }
@@ -288,7 +279,7 @@ impl Scene {
                 world.create_cluster(spec).await?;
                 settled(world, 3).await
             }
-            Self::CreateWithoutImageVolumes | Self::CreateWithoutPriorityClass => {
+            Self::CreateWithoutImageVolumes => {
                 world.create_cluster(plain(3)).await?;
                 settled(world, 3).await
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kube_core::DeserializeGuard;
 use quorate_api::EtcdCluster;
 use quorate_manifests::record::witness;
-use quorate_manifests::request::{default_priority_class, write_record, write_status};
+use quorate_manifests::request::{write_record, write_status};
 use quorate_manifests::trouble::{self, with_trouble};
 use quorate_manifests::{AgentDelivery, Context, Invalid, Request, Write, invalid_status, request};
 #[cfg(feature = "mutants")]
@@ -22,7 +22,6 @@ use super::{Event, PassEnd, Planned, Stop, Upcoming, parsed, uid};
 use crate::command::{Command, CommandId, Purpose, Reply, Task};
 use crate::memory::Memory;
 use crate::objects::{Object, ReadCluster};
-use crate::priority::{PriorityClass, Tries};
 use crate::reply::{CallError, EffectError, Retry, WriteError, lost_reply_counts_as_done};
 
 /// How long an eviction may be refused before status reports it: drains take their turn.
@@ -295,11 +294,7 @@ impl Acting {
     /// The record is in status: effects may begin.
     fn recorded(&mut self, memory: &mut Memory) {
         match &self.basis {
-            Basis::Plan(planned) => {
-                // Status has it now. When an edit forgets it there, nothing is known any more.
-                if planned.plan.record.no_priority_class.is_some() {
-                    memory.priority_class = PriorityClass::default();
-                }
+            Basis::Plan(_) => {
                 self.begin_group(memory, 0);
             }
             Basis::Refused(refused) => {
@@ -715,7 +710,6 @@ fn begin(planned: &Planned, cluster: &ReadCluster, place: usize) -> Option<(Runn
                     let may_fall_back = planned.defaults.agent_delivery == AgentDelivery::ImageVolumeFirst;
                     let tries = may_fall_back && write.has_image_volume();
                     let run = if tries { run.tries_image_volume() } else { run };
-                    let run = run.tries_priority_class(tries_priority_class(&write, &context));
                     (What::Write(run), Task::Write(write))
                 }
                 Request::Backup(backup) => {
@@ -732,18 +726,6 @@ fn begin(planned: &Planned, cluster: &ReadCluster, place: usize) -> Option<(Runn
         }
     };
     Some((Running { place, what, not_after }, task))
-}
-
-/// A Pod that has the class only because of the operator, or would have it.
-fn tries_priority_class(write: &Write, context: &Context<'_>) -> Tries {
-    let Some(own) = context.defaults.priority_class.as_ref().filter(|_| write.creates_pod()) else {
-        return Tries::Nothing;
-    };
-    match (write.priority_class(), default_priority_class(context)) {
-        (Some(class), Some(_)) if class == own => Tries::With(own.clone()),
-        (None, None) => Tries::Without,
-        (Some(_), _) | (None, Some(_)) => Tries::Nothing,
-    }
 }
 
 fn of_status(purpose: Purpose, task: Task) -> Command {

@@ -441,7 +441,6 @@ impl Observing {
                 let cluster = accepted.map_or(cluster, |accepted| Arc::new(DeserializeGuard(Ok(accepted))));
                 snapshot.clock_differs = memory.clock_differs;
                 snapshot.image_volume_refused.clone_from(&memory.image_volume_refused);
-                snapshot.priority_class_refused = memory.priority_class.refused().cloned();
                 snapshot.running_backups.clone_from(&memory.running_backups);
                 snapshot.users_to_come.clone_from(&memory.users_to_come);
                 snapshot.etcd.auth = memory.auth_of(snapshot.record.cluster_id);

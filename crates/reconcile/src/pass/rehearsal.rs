@@ -8,7 +8,6 @@ use quorate_manifests::request::request;
 use quorate_manifests::{Context, Defaults, Kind, Request, Write};
 use quorate_model::effect::{Rehearsal, Successor};
 use quorate_model::incarnation::{Admission, Admitted};
-use quorate_model::priority::NoPriorityClass;
 use quorate_model::{Instant, Plan, Record, Snapshot};
 
 use super::observe::Observed;
@@ -44,14 +43,9 @@ impl Observed {
             requests.filter_map(written).collect::<Vec<Write>>()
         };
         let mut writes = of_record(record);
-        // A Pod that is refused for the operator's PriorityClass, or for its image volume, is created without it.
-        let refused = "it may be refused".to_owned();
-        let class = defaults.priority_class.clone();
+        // A Pod that is refused for its image volume is created without it.
         let mut without = record.clone();
-        without.no_image_volume.get_or_insert_with(|| refused.clone());
-        if let Some(class) = class {
-            without.no_priority_class.get_or_insert(NoPriorityClass { class, why: refused });
-        }
+        without.no_image_volume.get_or_insert_with(|| "it may be refused".to_owned());
         for write in of_record(&without) {
             if !writes.contains(&write) {
                 writes.push(write);

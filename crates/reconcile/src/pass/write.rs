@@ -10,7 +10,6 @@ use crate::command::{Reply, Task};
 use crate::memory::Memory;
 use crate::objects::Object;
 use crate::ownership::{is_ours, is_visible};
-use crate::priority::Tries;
 use crate::reply::{WriteError, lost_reply_counts_as_done};
 
 /// Why the API server refuses every Pod: quotas, a namespace that goes, credentials.
@@ -25,8 +24,6 @@ pub(super) struct WriteRun {
     what: String,
     /// A Pod that gets the agent by an image volume, and by an init container if that is refused.
     by_image_volume: bool,
-    /// How the Pod comes as to the operator's PriorityClass.
-    priority_class: Tries,
     sent: Sent,
     read: Follow,
 }
@@ -77,8 +74,8 @@ pub(super) struct WriteFailure {
     pub(super) error: WriteError,
     /// The write as text: `create Pod default/demo-2`.
     pub(super) what: String,
-    /// The planner does not know this yet, and plans something else once it does: the name is taken, or image volumes or the
-    /// PriorityClass are refused.
+    /// The planner does not know this yet, and plans something else once it does: the name is taken, or image volumes are
+    /// refused.
     pub(super) is_news: bool,
     /// The name is taken.
     pub(super) conflict: bool,
@@ -99,7 +96,6 @@ impl WriteRun {
             name,
             what,
             by_image_volume: false,
-            priority_class: Tries::default(),
             sent,
             read: Follow::NotAsked,
         }
@@ -108,12 +104,6 @@ impl WriteRun {
     /// If this Pod is refused, its image volume may be why.
     pub(super) fn tries_image_volume(mut self) -> Self {
         self.by_image_volume = true;
-        self
-    }
-
-    /// If this Pod is refused, its PriorityClass may be why.
-    pub(super) fn tries_priority_class(mut self, tries: Tries) -> Self {
-        self.priority_class = tries;
         self
     }
 
@@ -168,7 +158,6 @@ impl WriteRun {
                 return None;
             }
             (Ok(object), Sent::Create | Sent::Patch) => {
-                memory.priority_class.taken(&self.priority_class);
                 if let Some(object) = &object {
                     memory.exists(object, now);
                 }
@@ -176,12 +165,6 @@ impl WriteRun {
             }
             (Err(error), Sent::Create | Sent::Patch | Sent::Evict { .. } | Sent::Delete { .. }) => error,
         };
-        if memory.priority_class.failed(&self.priority_class, &error, now) {
-            return Some(WriteEnd::Failed(WriteFailure {
-                is_news: true,
-                ..WriteFailure::new(error, &*self.what)
-            }));
-        }
         if let Some(why) = self.refused_image_volume(&error) {
             memory.image_volume_refused = Some(why);
             return Some(WriteEnd::Failed(WriteFailure {

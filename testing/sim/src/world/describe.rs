@@ -69,7 +69,6 @@ impl World {
             differ_since,
             replacement,
             last_replacement,
-            no_priority_class,
             downgrading_to,
             takes_defaults,
             defragmenting,
@@ -131,8 +130,6 @@ impl World {
                 .map(|failed| format!("failed learners: {}, {}", failed.count, failed.reason)),
         );
         lines.extend(no_image_volume.iter().map(|why| format!("no image volume: {why}")));
-        lines
-            .extend(no_priority_class.iter().map(|no| format!("no priority class {}: {}", no.class, no.why)));
         lines.extend(downgrading_to.iter().map(|line| format!("members go back to {line}")));
         lines.extend(
             takes_defaults
