@@ -50,7 +50,4 @@ pub use status::{
     BackupHealth, DataStoreHealth, EventText, Situation, Weight, events, explain, invalid_status, status,
     weight,
 };
-pub use target::{
-    AgentDelivery, DEFAULT_AGENT_IMAGE, Defaults, Invalid, IpFamily, OperatorPods,
-    resolve,
-};
+pub use target::{AgentDelivery, DEFAULT_AGENT_IMAGE, Defaults, Invalid, IpFamily, OperatorPods, resolve};

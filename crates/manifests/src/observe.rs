@@ -188,10 +188,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         claims_not_read: BTreeMap::new(),
         successors: BTreeMap::new(),
         recover_from: recover_from(meta),
-        accepts_loss: meta
-            .annotations
-            .as_ref()
-            .and_then(|all| all.get(keys::ACCEPT_DATA_LOSS)?.parse().ok()),
+        accepts_loss: meta.annotations.as_ref().and_then(|all| all.get(keys::ACCEPT_DATA_LOSS)?.parse().ok()),
         rotation_policy,
         auth_policy,
         last_nodes: last_nodes(cluster),

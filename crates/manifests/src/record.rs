@@ -12,8 +12,8 @@ use quorate_api::cluster;
 use quorate_api::status::{
     AbandonedReason, AgentDelivery, AgentDeliveryStatus, AuthStatus, AuthorityStatus, BootstrapStatus,
     CertificatesStatus, ClientGraceStatus, DefragmentingStatus, EarlierStatus, EtcdClusterStatus,
-    FailedLearnersStatus, LeavingReason, MemberPhase, MemberStatus, PodTarget,
-    StorageTarget, TargetStatus, TurnStatus,
+    FailedLearnersStatus, LeavingReason, MemberPhase, MemberStatus, PodTarget, StorageTarget, TargetStatus,
+    TurnStatus,
 };
 use quorate_model::adoption::Earlier;
 use quorate_model::auth::{AuthStage, ClientGrace};
@@ -97,10 +97,10 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
         replacement: replacement::replacement(status),
         last_replacement: replacement::last(status),
         downgrading_to: status.goes_back_to.as_deref().and_then(|minor| minor.parse().ok()),
-        takes_defaults: status.takes_defaults.as_ref().map(|turn| Turn {
-            since: Instant(turn.since.0.as_millisecond()),
-            restarted: turn.restarted,
-        }),
+        takes_defaults: status
+            .takes_defaults
+            .as_ref()
+            .map(|turn| Turn { since: Instant(turn.since.0.as_millisecond()), restarted: turn.restarted }),
         defragmenting: status.defragmenting.as_ref().map(|ordered| Defragmenting {
             member: MemberName::new(&*ordered.member),
             pod: Uid::new(&*ordered.pod_uid),

@@ -152,12 +152,25 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
         }
         KubeEffect::CreateAuthority { ca, place, given } => {
             let generation = generation(context, *ca);
-            let made = order::authority(cluster, at, (*ca, *place), &snapshot.uid, generation, context.snapshot.present(context.now));
+            let made = order::authority(
+                cluster,
+                at,
+                (*ca, *place),
+                &snapshot.uid,
+                generation,
+                context.snapshot.present(context.now),
+            );
             authority_request(context, made, given.as_ref())
         }
         KubeEffect::MakeNextAuthority { ca, given, secret, resource_version } => {
             let (seen, generation) = ((secret, resource_version.as_str()), generation(context, *ca));
-            let made = order::next_authority((at, *ca), &snapshot.uid, seen, generation, context.snapshot.present(context.now));
+            let made = order::next_authority(
+                (at, *ca),
+                &snapshot.uid,
+                seen,
+                generation,
+                context.snapshot.present(context.now),
+            );
             authority_request(context, made, given.as_ref())
         }
         KubeEffect::ArrangeAuthority { ca, secret, resource_version, signer } => {

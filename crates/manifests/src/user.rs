@@ -8,7 +8,7 @@ use kube_core::ResourceExt as _;
 use quorate_api::user::DEFAULT_USER_VALIDITY;
 use quorate_api::{EtcdCluster, EtcdUser, duration, keys};
 use quorate_model::snapshot::{Authority, LeafSecret};
-use quorate_model::{Ca, ClusterRef, ClusterUid, Fingerprint, Present, Leaf, Span};
+use quorate_model::{Ca, ClusterRef, ClusterUid, Fingerprint, Leaf, Present, Span};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 

@@ -7,9 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use crate::world::{World, plain};
-use quorate_api::status::{
-    AgentDelivery, AgentDeliveryStatus, RecoveryResult, RecoveryStatus,
-};
+use quorate_api::status::{AgentDelivery, AgentDeliveryStatus, RecoveryResult, RecoveryStatus};
 use quorate_api::{EtcdCluster, EtcdClusterStatus, Explanation, Reason, ReasonOf, crd, crds, keys};
 use quorate_manifests::{
     Act, Defaults, EventText, Kind, NameConflict, Situation, Write, events as status_events, explain,

@@ -273,7 +273,8 @@ fn record() -> impl Strategy<Value = Record> {
                     members,
                     differ_since: (attempt > 1).then(|| Instant(i64::from(next))),
                     downgrading_to: (next > 7).then_some(Minor(3, 6)),
-                    takes_defaults: hibernating.then(|| Turn { since: Instant(i64::from(next)), restarted: attempt }),
+                    takes_defaults: hibernating
+                        .then(|| Turn { since: Instant(i64::from(next)), restarted: attempt }),
                     defragmenting: token.2.then(|| Defragmenting {
                         member: MemberName::new("demo-1"),
                         pod: Uid::new("pod"),

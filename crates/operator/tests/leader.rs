@@ -144,7 +144,8 @@ async fn l09_an_operator_ends_once_the_data_of_kubernetes_went_back_and_the_next
     assert!(restored.elapsed() < Duration::from_secs(5), "{:?}", restored.elapsed());
 
     let _next = world.operator_over(world.client.clone(), elected);
-    let uid = async || anyhow::Ok(world.api::<Pod>().get_opt("demo-2").await?.and_then(|pod| pod.metadata.uid));
+    let uid =
+        async || anyhow::Ok(world.api::<Pod>().get_opt("demo-2").await?.and_then(|pod| pod.metadata.uid));
     let lost = uid().await?;
     world.delete::<Pod>("demo-2").await?;
     until("demo-2 has another Pod", async || {

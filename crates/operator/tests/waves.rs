@@ -235,6 +235,8 @@ async fn l07_a_cluster_whose_members_cannot_be_restarted_gives_its_place_to_the_
         options.defaults.agent_image = "quorate:next".to_owned();
         options.max_rolling = "1".parse().expect("a limit");
     });
+    // One cluster after another, and ten minutes for the one that cannot.
+    tokio::time::sleep(Duration::from_mins(20)).await;
     until("all others have the new defaults", async || {
         let now = revisions_but_for(&world, Some("a")).await?;
         let (reasons, _) = up_to_date(&world).await?;

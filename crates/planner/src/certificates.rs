@@ -133,7 +133,7 @@ pub(crate) fn why_not_signed(draft: &Draft<'_>, leaf: Leaf) -> Option<String> {
     if seen.leaves.contains_key(&leaf) {
         return None;
     }
-    let why = match draft.seen.signing(seen, &draft.record, leaf.ca()) {
+    match draft.seen.signing(seen, &draft.record, leaf.ca()) {
         Signing::With(_, authority) if seen.can_have(leaf, authority, draft.now) => None,
         Signing::With(_, authority) if authority.keyless => Some(why_not_given(draft, seen, leaf)),
         Signing::With(..) => {
@@ -143,9 +143,7 @@ pub(crate) fn why_not_signed(draft: &Draft<'_>, leaf: Leaf) -> Option<String> {
         Signing::Lost(loss) => {
             Some(format!("the certificate authority is lost. {}: {loss}", seen.authority_name(leaf.ca())))
         }
-    };
-    let differs = draft.seen.clock_differs.as_ref();
-    why.or_else(|| Some(format!("the operator's clock is {}. Set the clocks", differs?)))
+    }
 }
 
 /// Why a leaf that comes from somewhere else cannot be copied.

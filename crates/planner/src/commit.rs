@@ -164,9 +164,6 @@ fn edit(draft: &mut Draft<'_>, committed: &Target) {
         record.downgrading_to = downgrading_to;
         record.takes_defaults = takes_defaults;
         // The edit may be the cure.
-        if let Some(last) = &mut record.last_replacement {
-            last.failures = 0;
-        }
         record.failed_learners = None;
     });
     // In the same record, because no later pass can tell why the target is another one.

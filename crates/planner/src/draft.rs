@@ -7,8 +7,8 @@ use quorate_model::effect::{Rehearsal, Unsafe};
 use quorate_model::record::{Leaving, Member, QuarantineCause, Stage};
 use quorate_model::snapshot::{DOUBT_INTERVAL, Listed, PROOF_INTERVAL, Pod, StatusReply, Unhealthy, Volume};
 use quorate_model::{
-    Effect, Instant, KubeEffect, Leaf, ManagedObject, MemberName, Ordinal, Plan, Protocol,
-    Record, Snapshot, Span, Step, Waiting,
+    Effect, Instant, KubeEffect, Leaf, ManagedObject, MemberName, Ordinal, Plan, Protocol, Record, Snapshot,
+    Span, Step, Waiting,
 };
 
 use crate::restart;

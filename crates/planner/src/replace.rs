@@ -173,25 +173,6 @@ pub(crate) fn confirm(draft: &mut Draft<'_>, member: &MemberName) -> Progress {
     if !loss.is_move() {
         draft.write_record(Step::P1, |record| record.replacement = None);
     }
-    let joining = draft.record.joining().map(|(name, _)| name.clone());
-    let joining = joining.unwrap_or_else(|| draft.record_name(Step::P2, Stage::Joining));
-    let created = draft.create_volume(Step::P2, &joining).is_done();
-    if created && safety::has_claim(draft.seen, &draft.record) {
-        return Progress::Done;
-    }
-    let why = draft.volume(&joining).and_then(|volume| volume.trouble.clone());
-    let since = draft.record.replacement.as_ref().map_or(draft.now, |replacement| replacement.since);
-    let timeout = draft.seen.replacement_policy.timeout;
-    if draft.earliest() - since > timeout {
-        let why = why.map_or_else(String::new, |why| format!(" ({why})"));
-        let message = format!(
-            "PersistentVolumeClaim {joining}, for the member that takes the place of {member}, was not usable within \
-             {timeout}{why}. {member} was not removed"
-        );
-        give_up(draft, member, ReplacementEnd::Failed, message);
-        return Progress::Pending;
-    }
-    draft.wait(Waiting::ClaimPending { claim: joining, replaced: member.clone(), why });
     Progress::Pending
 }
 

@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 
 use quorate_model::effect::Unsafe;
 use quorate_model::record::Stage;
-use quorate_model::snapshot::{
-    Alarm, AlarmKind, BudgetPolicy, CLIENTS_LEAVE_WITHIN, LED_AWAY_AFTER, Presence,
-};
+use quorate_model::snapshot::{Alarm, AlarmKind, BudgetPolicy, CLIENTS_LEAVE_WITHIN, LED_AWAY_AFTER};
 use quorate_model::{ClockDifference, ClusterId, Effect, Instant, KubeEffect, Plan, Span, Step, Waiting};
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, permits};

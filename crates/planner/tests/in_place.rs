@@ -285,7 +285,8 @@ fn why_is_order(waiting: &Waiting) -> bool {
 #[test]
 fn o01_the_deadline_of_an_order_counts_by_the_clock_that_wrote_its_creation() {
     let day = Span::seconds(86_400);
-    for (differs, is_in_time) in [(ClockDifference::Behind(day), false), (ClockDifference::Ahead(day), true)] {
+    for (differs, is_in_time) in [(ClockDifference::Behind(day), false), (ClockDifference::Ahead(day), true)]
+    {
         let mut world = ordered(3);
         // By the operator's clock it is the other way round.
         world.seen.orders[0].until =

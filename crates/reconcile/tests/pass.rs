@@ -223,17 +223,6 @@ fn l01_a_restart_that_is_refused_does_not_keep_a_removal_from_being_sent() {
 }
 
 #[test]
-fn a_refusal_that_may_be_due_to_the_priority_class_is_tried_without_it_before_it_is_reported() {
-    let mut driver = Driver::acting(vec![restart(1), remove()]);
-    let restart = driver.only();
-    driver.writes(&restart, Err(WriteError::Forbidden("exceeded quota: q".to_owned())));
-    let remove = driver.only();
-    driver.replies(&remove, Reply::Called(Ok(())));
-    assert_eq!((driver.next(), driver.end()), (None, &stopped(Retry::Now)));
-    assert_eq!(driver.memory.failure(), None);
-}
-
-#[test]
 fn h45_a_lost_reply_is_not_taken_for_done() {
     let mut driver = Driver::acting(vec![promote(), delete_pod()]);
     let call = driver.only();

@@ -15,7 +15,8 @@ const WITHIN: Duration = Duration::from_secs(3);
 /// The last line of the log, as etcd writes its own, if DNS fails: its own name does not resolve, or at least half of all. One of a member that was
 /// removed since this Pod was made does not resolve either.
 pub(super) async fn why_unresolved(command: &[OsString]) -> Option<String> {
-    let value = |flag: &str| command.iter().find_map(|arg| arg.to_str()?.strip_prefix(flag).map(str::to_owned));
+    let value =
+        |flag: &str| command.iter().find_map(|arg| arg.to_str()?.strip_prefix(flag).map(str::to_owned));
     let own = value("--name=")?;
     let peers = value("--initial-cluster=")?;
     let looks = peers.split(',').filter_map(|peer| {
@@ -36,8 +37,10 @@ pub(super) async fn why_unresolved(command: &[OsString]) -> Option<String> {
     let own_fails = found.iter().any(|(name, why)| *name == own && why.is_some());
     (own_fails || (!failed.is_empty() && failed.len() * 2 >= found.len())).then(|| {
         let names: Vec<&str> = failed.iter().map(|why| why.as_str()).collect();
-        let message =
-            format!("etcd has ended, and DNS does not resolve {}: look at the DNS of this node", names.join(", "));
+        let message = format!(
+            "etcd has ended, and DNS does not resolve {}: look at the DNS of this node",
+            names.join(", ")
+        );
         json!({ "level": "error", "logger": "agent", "msg": message }).to_string()
     })
 }

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Secret;
 use quorate_api::{EtcdCluster, duration, keys};
 use quorate_model::certificate::Validity;
 use quorate_model::snapshot::Authority;
-use quorate_model::{Ca, ClusterRef, ClusterUid, Present, Leaf, ManagedObject, Span, Uid};
+use quorate_model::{Ca, ClusterRef, ClusterUid, Leaf, ManagedObject, Present, Span, Uid};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 

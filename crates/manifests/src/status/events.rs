@@ -2,8 +2,8 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use quorate_api::status::{
-    AgentDeliveryStatus, EtcdClusterStatus, MemberPhase, MemberStatus, Phase,
-    QuarantinedVolume, RecoveryResult,
+    AgentDeliveryStatus, EtcdClusterStatus, MemberPhase, MemberStatus, Phase, QuarantinedVolume,
+    RecoveryResult,
 };
 use quorate_api::{ConditionType, Explanation, Reason};
 

@@ -61,8 +61,7 @@ pub(super) fn find(picture: &Picture<'_>, details: &Details) -> Finding {
     }
     let not_ready = picture.voters_whose_pods(|pod| pod.ready);
     if !not_ready.is_empty() {
-        let reason =
-            if picture.is_coming_up() { degraded.why.reason() } else { Reason::MemberUnhealthy };
+        let reason = if picture.is_coming_up() { degraded.why.reason() } else { Reason::MemberUnhealthy };
         return Finding::no(reason, in_words(&not_ready, "is not ready", "are not ready"));
     }
     if picture.seen.paused {

@@ -110,7 +110,6 @@ steps! {
         W2,
         /// Record that image volumes fail here, and delete a Pod that waits for one.
         W3,
-        /// Record that the namespace refuses the operator's PriorityClass.
     }
     "replace", Some(Replace) => {
         /// Note that the data of a voter may be lost; when the grace period is over, look again.

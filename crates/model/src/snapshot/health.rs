@@ -202,12 +202,10 @@ impl Snapshot {
                     "it was defragmented, and its Pod is not ready yet: that takes {READY_WITHIN} at most"
                 )
             }
-            Unhealthy::NotReady => {
-                says.map_or_else(
-                    || format!("{why}: kubectl describe pod {member} -n {}", self.cluster.namespace),
-                    |says| format!("{why}: {says}"),
-                )
-            }
+            Unhealthy::NotReady => says.map_or_else(
+                || format!("{why}: kubectl describe pod {member} -n {}", self.cluster.namespace),
+                |says| format!("{why}: {says}"),
+            ),
             Unhealthy::Lagging { applied, committed } if committed - applied > CATCH_UP_ENTRIES => {
                 self.why_it_lags(member, now)
             }
@@ -229,7 +227,7 @@ impl Snapshot {
             |says| format!("Its node says: {says}"),
         );
         format!(
-            "its node has not mounted its volume, or not set up its network, for more than {MOUNTED_WITHIN}.{site} {why}{way_out}"
+            "its node has not mounted its volume, or not set up its network, for more than {MOUNTED_WITHIN}. {why}{way_out}"
         )
     }
 

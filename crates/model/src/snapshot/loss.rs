@@ -52,8 +52,6 @@ impl Snapshot {
             | Loss::Ordered
             | Loss::Memory
             | Loss::NeverStarted => true,
-            // However short the grace period is.
-            Loss::NoRoomForSnapshot => self.present(now).earliest - suspected.since > CATCHES_UP_WITHIN,
         };
         (is_over && is_second).then_some(loss)
     }

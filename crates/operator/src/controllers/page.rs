@@ -38,7 +38,8 @@ fn metrics_of(text: &str) -> BTreeMap<String, Metric> {
         {
             kind.clone_into(&mut all.entry(name.to_owned()).or_default().kind);
         } else if let Some((sample, rest)) = line.split_once('{') {
-            let declared = ["_total", "_bucket"].iter().find_map(|end| sample.strip_suffix(end));
+            let ends = ["_total", "_bucket", "_sum", "_count"];
+            let declared = ends.iter().find_map(|end| sample.strip_suffix(end));
             let metric = all.get_mut(declared.unwrap_or(sample)).expect("it was declared");
             let labels = rest.split("\",").filter_map(|pair| pair.split_once('=')).map(|(label, _)| label);
             metric.labels = labels.filter(|label| *label != "le").map(str::to_owned).collect();

@@ -23,14 +23,7 @@ fn read() -> Value {
 }
 
 fn decided(status: &Value, of: Option<&EtcdCluster>, jobs: &[(&Job, JobOutcome)], now: Instant) -> Decision {
-    decide(Seen {
-        restore: &restore(status),
-        cluster: of,
-        backup: None,
-        backups: &[],
-        jobs,
-        now,
-    })
+    decide(Seen { restore: &restore(status), cluster: of, backup: None, backups: &[], jobs, now })
 }
 
 fn restore(status: &Value) -> EtcdRestore {
@@ -499,14 +492,8 @@ fn o05_it_waits_for_no_backup_that_waits_for_it_or_that_nobody_knows_to_begin() 
     };
     let waits_in = |cluster_status: &Value, backups: &[&EtcdBackup]| {
         let (restore, present) = (restore(&read()), cluster(cluster_status));
-        let seen = Seen {
-            restore: &restore,
-            cluster: Some(&present),
-            backup: None,
-            backups,
-            jobs: &[],
-            now: NOW,
-        };
+        let seen =
+            Seen { restore: &restore, cluster: Some(&present), backup: None, backups, jobs: &[], now: NOW };
         decide(seen).status.snapshot.is_none()
     };
     let serves = quorum("True", "2027-01-15T07:00:00Z");

@@ -3,7 +3,7 @@
 
 use quorate_api::user::{RESERVED_PREFIX, ROLE_PREFIX, ROOT};
 
-use quorate_model::{Fingerprint};
+use quorate_model::Fingerprint;
 
 use super::decide::{Act, AuthState};
 

@@ -72,7 +72,8 @@ fn is_decided(scene: &Scene<'_>, member: &MemberName, volume: &Volume) -> Judged
         None => match &volume.quarantine {
             Some(quarantine) => {
                 let retained = scene.seen.target().storage.when_scaled == Retention::Retain;
-                !retained && quarantine.is_over(scene.seen.keep_volumes, scene.seen.present(scene.now).earliest)
+                !retained
+                    && quarantine.is_over(scene.seen.keep_volumes, scene.seen.present(scene.now).earliest)
             }
             // A late call created it again for a member that was given up. It never had data.
             None => !may_have_data(volume),

@@ -285,9 +285,10 @@ impl Observing {
                         tasks.extend(observed.handshakes_to_see(now));
                         tasks.extend(observed.sites_to_ask());
                         let hear = observed.snapshot.nodes_to_hear(now);
-                        tasks.extend(
-                            hear.map(|(member, pod)| Task::NodeSays { member: member.clone(), pod: pod.clone() }),
-                        );
+                        tasks.extend(hear.map(|(member, pod)| Task::NodeSays {
+                            member: member.clone(),
+                            pod: pod.clone(),
+                        }));
                         tasks.extend(observed.backups_to_read(now));
                         let asks_why = memory.issuing.asks_why(&observed.snapshot);
                         tasks.extend(asks_why.then_some(Task::CertificateRequests));

@@ -91,14 +91,7 @@ impl WriteRun {
             Act::Delete { uid, .. } => Sent::Delete { uid: uid.clone() },
         };
         let (kind, name, what) = (write.kind, write.name.clone(), write.describe());
-        Self {
-            kind,
-            name,
-            what,
-            by_image_volume: false,
-            sent,
-            read: Follow::NotAsked,
-        }
+        Self { kind, name, what, by_image_volume: false, sent, read: Follow::NotAsked }
     }
 
     /// If this Pod is refused, its image volume may be why.

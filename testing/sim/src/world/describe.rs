@@ -132,8 +132,7 @@ impl World {
         lines.extend(no_image_volume.iter().map(|why| format!("no image volume: {why}")));
         lines.extend(downgrading_to.iter().map(|line| format!("members go back to {line}")));
         lines.extend(
-            takes_defaults
-                .map(|turn| format!("takes new defaults: {} members have them", turn.restarted)),
+            takes_defaults.map(|turn| format!("takes new defaults: {} members have them", turn.restarted)),
         );
         lines.extend(defragmenting.iter().map(|ordered| format!("{} is being defragmented", ordered.member)));
         lines.extend(hibernating.then(|| "hibernating".to_owned()));

@@ -120,6 +120,7 @@ pub(in crate::controllers) fn example(registry: &mut Registry) {
     let metrics = ClusterMetrics::new(registry);
     metrics.etcd_call("status", "ok");
     metrics.effect("B1", "ok");
+    metrics.effect_took("B1", Duration::ZERO);
     metrics.refusal("R1");
     let demo = ClusterRef::new("default", "demo");
     metrics.cluster(&demo, tests::figures());

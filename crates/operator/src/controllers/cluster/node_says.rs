@@ -82,8 +82,18 @@ mod tests {
     fn the_last_words_of_the_node_are_quoted() {
         let pod = Uid::new("a");
         let events = [
-            event("a", "FailedMount", "2026-11-27T06:00:00Z", "MountVolume.SetUp failed for volume \"pvc-1\": earlier"),
-            event("a", "FailedMount", "2026-11-27T06:01:00Z", "MountVolume.SetUp failed: path \"/data/1\" does not exist"),
+            event(
+                "a",
+                "FailedMount",
+                "2026-11-27T06:00:00Z",
+                "MountVolume.SetUp failed for volume \"pvc-1\": earlier",
+            ),
+            event(
+                "a",
+                "FailedMount",
+                "2026-11-27T06:01:00Z",
+                "MountVolume.SetUp failed: path \"/data/1\" does not exist",
+            ),
             event("a", "BackOff", "2026-11-27T06:02:00Z", "Back-off restarting failed container"),
             event("a", "Failed", "2026-11-27T06:02:00Z", "Error: ImagePullBackOff"),
             event("b", "FailedMount", "2026-11-27T06:03:00Z", "of another Pod"),
@@ -93,7 +103,15 @@ mod tests {
             Some("FailedMount: MountVolume.SetUp failed: path \"/data/1\" does not exist")
         );
         assert_eq!(last(&events[2..], &pod), None);
-        let hung = event("a", "Unhealthy", "2026-11-27T06:04:00Z", "Readiness probe failed: hung: no answer for 35 s");
-        assert_eq!(last(&[hung], &pod).as_deref(), Some("Unhealthy: Readiness probe failed: hung: no answer"));
+        let hung = event(
+            "a",
+            "Unhealthy",
+            "2026-11-27T06:04:00Z",
+            "Readiness probe failed: hung: no answer for 35 s",
+        );
+        assert_eq!(
+            last(&[hung], &pod).as_deref(),
+            Some("Unhealthy: Readiness probe failed: hung: no answer")
+        );
     }
 }

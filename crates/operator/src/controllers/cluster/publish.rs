@@ -353,7 +353,8 @@ impl Kinds<'_> {
         let fits = |own: &Own<'_>| objects::keys_fit(Some(own.secret), tls::is_pair);
         let is_due = own.is_none_or(|own| !fits(own) || own.leaf.is_due(&signer.authority, now));
         let act = if is_due {
-            let order = objects::sign(self.cluster, self.at, signer, own, self.shared.runtime.api_clock.present());
+            let order =
+                objects::sign(self.cluster, self.at, signer, own, self.shared.runtime.api_clock.present());
             let pair = tls::generate(&order.generate).map_err(|error| Undone::Keys(chain(&error)))?;
             let Write { act, .. } = order.write(&pair);
             act

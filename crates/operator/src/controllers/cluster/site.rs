@@ -97,7 +97,11 @@ async fn labelled(shared: &Shared, selector: &str) -> Result<Vec<Arc<Node>>, kub
 
 impl<T: Clone> Recent<T> {
     /// The reply for a name: a recent one, else that of `ask`. A failure is not kept.
-    pub(super) async fn get(&self, name: &str, ask: impl AsyncFnOnce() -> kube::Result<T>) -> kube::Result<T> {
+    pub(super) async fn get(
+        &self,
+        name: &str,
+        ask: impl AsyncFnOnce() -> kube::Result<T>,
+    ) -> kube::Result<T> {
         let reply = self.of(name);
         // It is held while it is asked for. Whoever waits gives up at a deadline, and then lets the next one ask.
         let mut reply = reply.lock().await;

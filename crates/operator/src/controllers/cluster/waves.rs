@@ -186,7 +186,8 @@ fn stuck(cluster: &EtcdCluster, turn: Turn, now: Instant) -> Option<String> {
     let conditions = &cluster.status.as_ref()?.conditions;
     let degraded = conditions.iter().find(|one| one.type_ == ConditionType::Degraded.as_str())?;
     let since = Instant(degraded.last_transition_time.0.as_millisecond());
-    (turn.restarted > 0 && degraded.status == "True" && now - since > STUCK_AFTER).then(|| degraded.message.clone())
+    (turn.restarted > 0 && degraded.status == "True" && now - since > STUCK_AFTER)
+        .then(|| degraded.message.clone())
 }
 
 #[cfg(test)]

@@ -83,8 +83,7 @@ impl RestoreWorker {
         let jobs = self.jobs(restore);
         let pods: Vec<Arc<Pod>> = self.controller.pods.get(&self.root).objects.into_values().collect();
         let jobs = outcomes(&self.controller.runtime, &mut self.words, &jobs, &pods, now).await;
-        let decision =
-            decide(Seen { restore, cluster, backup, backups: &backups, jobs: &jobs, now });
+        let decision = decide(Seen { restore, cluster, backup, backups: &backups, jobs: &jobs, now });
         match Box::pin(self.carry_out(restore, cluster, &decision, now)).await {
             // It is reported already.
             Ok(Pass::Ended(Outcome::UserMustEdit)) => Pass::Ended(Outcome::UserMustEdit),

@@ -32,8 +32,7 @@ fn order(status: &Value, mode: &str) -> EtcdRestore {
 }
 
 fn decided(restore: &EtcdRestore, of: &EtcdCluster, backups: &[&EtcdBackup], now: Instant) -> Decision {
-    let seen =
-        Seen { restore, cluster: Some(of), backup: None, backups, jobs: &[], now };
+    let seen = Seen { restore, cluster: Some(of), backup: None, backups, jobs: &[], now };
     decide(seen)
 }
 

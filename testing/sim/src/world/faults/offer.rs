@@ -147,7 +147,8 @@ fn clocks() -> impl Iterator<Item = Fault> {
     let clocks = [Clock::Operator, Clock::OperatorWhileItObserves, Clock::ApiServer, Clock::Kubelets];
     let days = |days: i64| days * 86_400;
     clocks.into_iter().flat_map(move |clock| {
-        [90, -90, SMALL, -SMALL, 7200, -7200, days(8), days(400), days(-400)].map(|by| Fault::ClockSet(clock, by))
+        [90, -90, SMALL, -SMALL, 7200, -7200, days(8), days(400), days(-400)]
+            .map(|by| Fault::ClockSet(clock, by))
     })
 }
 
