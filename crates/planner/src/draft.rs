@@ -426,7 +426,9 @@ impl<'a> Draft<'a> {
     pub(crate) fn quarantine_volume(&mut self, step: Step, member: &MemberName, why: Leaving) -> Progress {
         let is_own = |volume: &&Volume| volume.cluster_uid.as_ref() == Some(&self.seen.uid);
         let Some(volume) = self.volume(member).filter(is_own) else { return Progress::Done };
-        if volume.quarantine.is_some() || volume.terminating {
+        // It goes with its Pod. While a dead node keeps that, the claim is to say that its data are no voter's any more.
+        let goes = volume.terminating && !self.pod(member).is_some_and(|pod| pod.is_stuck(self.now));
+        if volume.quarantine.is_some() || goes {
             return Progress::Done;
         }
         self.quarantine(step, member, why.into())

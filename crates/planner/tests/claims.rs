@@ -308,6 +308,15 @@ fn l05_a_pod_that_a_dead_node_keeps_is_no_member_and_holds_nothing_up() {
         let plan = world.plan();
         let target = plan.record.target.as_ref().expect("a target");
         assert_eq!((target.size, target.version), (world.seen.desired.size, world.seen.desired.version));
+        world.carry_out(plan);
+        for _ in 0..10 {
+            let plan = world.plan();
+            world.carry_out(plan);
+        }
+        // At size zero nobody answers, so nothing but the claim tells that its data are no voter's.
+        let told = world.plan().waiting;
+        let is_meant = |waiting: &&Waiting| matches!(waiting, Waiting::ClaimTerminating { .. });
+        assert_eq!(told.iter().find(is_meant), None);
     }
 }
 
