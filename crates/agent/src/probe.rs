@@ -15,8 +15,9 @@
 //! life, and a member that voted and served before stays ready. One Secret has the certificates of all members: what is wrong with it
 //! would otherwise end all of them at once.
 //!
-//! `/readyz` holds a request while the member is not ready, for `?wait=` milliseconds, and observes the member every 50 ms:
-//! a kubelet that asks once a second learns of readiness within 50 ms. Then it answers 503 with the reason as text.
+//! `/readyz` holds a request while the member is not ready, and observes the member every 50 ms, so that the kubelet learns of readiness
+//! within 50 ms. Then it answers 503 with the reason as text. It holds requests of a member that was never ready for longer: there is no
+//! startup probe, whose result would start the readiness probe only a round later. `?wait=` says for how many milliseconds.
 //!
 //! - `observe`: asks the member; `answers`: the HTTP routes; `facts`: what the agent knows; `credentials`: certificates, read
 //!   again when they change

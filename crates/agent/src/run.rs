@@ -23,6 +23,7 @@ mod trust;
 
 use std::ffi::OsString;
 use std::fs;
+use std::mem;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::ExitCode;
@@ -110,25 +111,22 @@ async fn supervise(args: &RunArgs) -> Result<u8, String> {
     let probe = Probe::bind(&args.probe).await?;
     crash.after(AgentStep::A1);
     let (of_volume, refusal) = (probe.volume(), probe.refusal());
+    // Whatever takes its time from here on, a restore or a volume that hangs, must not look like a hang of etcd.
+    tokio::spawn(serve(probe));
     let mut guard = args.guard.clone();
-    let mut probe = if let Some(order) = restoring::order() {
-        // A restore takes its time, and must not look like a hang.
-        tokio::spawn(serve(probe));
+    if let Some(order) = restoring::order() {
         if let Some(code) = restoring::restore(args, order, &mut signals, crash).await? {
             return Ok(code);
         }
         guard.expect = Expect::Restored;
-        None
-    } else {
-        Some(probe)
-    };
-    match inspected_until_fit(&guard, &mut signals, &refusal, &mut probe).await? {
+    }
+    match inspected_until_fit(&guard, &mut signals, &refusal).await? {
         None => return Ok(exit::STOPPED),
         Some(report) if report.verdict != GuardVerdict::Fit => return Ok(refuse(&args.guard, &report)),
         Some(report) => log::info(&format!("guard: {}", report.message)),
     }
     crash.after(AgentStep::A2);
-    if !trust::arrived(&args.trust, &mut signals, &refusal, &mut probe).await {
+    if !trust::arrived(&args.trust, &mut signals, &refusal).await {
         return Ok(exit::STOPPED);
     }
     let limit = args.canary_limit.unwrap_or(Duration::from_millis(quorate_model::canary::LIMIT.0));
@@ -147,9 +145,6 @@ async fn supervise(args: &RunArgs) -> Result<u8, String> {
         Volume { canary, identity: args.guard.identity.clone(), data_dir: args.guard.data_dir.clone() };
     // It is set here only.
     let _ = of_volume.set(volume);
-    if let Some(probe) = probe {
-        tokio::spawn(serve(probe));
-    }
     let credentials = Credentials::new(&args.probe)?;
     crash.after(AgentStep::A6);
     let code = watch(&etcd, &mut signals, credentials, crash).await;
@@ -168,10 +163,9 @@ async fn inspected_until_fit(
     args: &GuardArgs,
     signals: &mut Signals,
     refusal: &Refusal,
-    probe: &mut Option<Probe>,
 ) -> Result<Option<Report>, String> {
     let told = args.seen.as_ref().map(|seen| seen.with_file_name("refused"));
-    let begun = Instant::now();
+    let (begun, mut is_logged) = (Instant::now(), false);
     loop {
         let Some(report) = inspected(args, signals).await? else { return Ok(None) };
         if report.verdict == GuardVerdict::Fit || report.verdict.is_loss() {
@@ -186,9 +180,8 @@ async fn inspected_until_fit(
             let _ = told.as_ref().map(fs::File::create);
             return Ok(Some(report));
         }
-        if let Some(probe) = probe.take() {
+        if !mem::replace(&mut is_logged, true) {
             log::warn(&format!("guard: {}: {}: looking again every second", report.verdict, report.message));
-            tokio::spawn(serve(probe));
         }
         refuse_readiness(refusal, Some(format!("guard: {}: {}", report.verdict, report.message)));
         tokio::select! {

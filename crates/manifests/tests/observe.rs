@@ -202,9 +202,9 @@ fn m03_only_the_last_words_of_etcd_say_that_its_check_refused_the_data() {
 fn the_verdict_of_the_guard_is_read_until_a_later_start_is_ready() {
     let report = r#"{"verdict":"DataMissing","message":"no etcd data on the volume","facts":{"data":false}}"#;
     let refused = Some((GuardVerdict::DataMissing, "no etcd data on the volume".to_owned()));
-    let guard = |state: &Value, last: &Value, started: bool| {
+    let guard = |state: &Value, last: &Value, ready: bool| {
         let mut etcd = container("etcd", state, last, 1);
-        etcd["started"] = json!(started);
+        etcd["ready"] = json!(ready);
         seen(&json!({ "phase": "Running", "containerStatuses": [etcd] })).guard
     };
     let (runs, none) = (json!({ "running": {} }), json!({}));
@@ -333,29 +333,32 @@ fn the_zone_is_read_from_the_label_that_kubernetes_copies_to_the_pod() {
 
 #[test]
 fn a_pod_is_unready_by_its_kubelet_and_not_by_the_node_controller() {
-    let unready = |ready: (&str, &str), container: &Value| {
-        let condition = json!({ "type": "Ready", "status": ready.0, "lastTransitionTime": ready.1 });
-        seen(&json!({ "phase": "Running", "conditions": [condition], "containerStatuses": [container] }))
+    let seen = |ready: (&str, &str), containers: (&str, &str), container: &Value| {
+        let condition =
+            |kind, (status, at)| json!({ "type": kind, "status": status, "lastTransitionTime": at });
+        let conditions = json!([condition("Ready", ready), condition("ContainersReady", containers)]);
+        seen(&json!({ "phase": "Running", "conditions": conditions, "containerStatuses": [container] }))
             .unready
     };
-    let etcd = |started: bool, ready: bool| {
+    let unready = |ready, container: &Value| seen(ready, ready, container);
+    let etcd = |ready: bool| {
         let runs = json!({ "running": { "startedAt": "2026-11-21T08:00:10Z" } });
         let mut etcd = container("etcd", &runs, &json!({}), 0);
-        (etcd["started"], etcd["ready"]) = (json!(started), json!(ready));
+        (etcd["started"], etcd["ready"]) = (json!(true), json!(ready));
         etcd
     };
-    let (created, later) = ("2026-11-21T08:00:00Z", "2026-11-21T08:05:00Z");
+    let (created, same, later) = ("2026-11-21T08:00:00Z", "2026-11-21T08:00:10Z", "2026-11-21T08:05:00Z");
     let (begun, changed) = (Instant(1_795_248_010_000), Instant(1_795_248_300_000));
     let table = [
-        (unready(("True", later), &etcd(true, true)), None),
-        (unready(("False", created), &etcd(false, false)), Some(Unready::NotYet(begun))),
-        // Between the startup probe and the first readiness probe.
-        (unready(("False", created), &etcd(true, false)), Some(Unready::NotYet(begun))),
-        (unready(("False", later), &etcd(true, false)), Some(Unready::NoMore)),
-        // A kubelet that was started again probes from the beginning.
-        (unready(("False", later), &etcd(false, false)), Some(Unready::NotYet(changed))),
+        (unready(("True", later), &etcd(true)), None),
+        (unready(("False", created), &etcd(false)), Some(Unready::NotYet(begun))),
+        // The run before was ready, and ended within the second in which this one began.
+        (unready(("False", same), &etcd(false)), Some(Unready::NotYet(begun))),
+        (unready(("False", later), &etcd(false)), Some(Unready::NoMore)),
+        // The node did not report for a while before the container was ready.
+        (seen(("False", later), ("False", created), &etcd(false)), Some(Unready::NotYet(changed))),
         // The node does not report any more.
-        (unready(("False", later), &etcd(true, true)), None),
+        (seen(("False", later), ("True", same), &etcd(true)), None),
         (unready(("False", later), &container("etcd", &waits("CrashLoopBackOff", ""), &json!({}), 1)), None),
     ];
     for (at, (seen, expected)) in table.into_iter().enumerate() {

@@ -58,7 +58,7 @@ fn no_last_words_and_no_status_of_a_pod_make_a_pass_panic_or_hang() {
         for name in ["containerStatuses", "initContainerStatuses"] {
             for status in pod["status"][name].as_array_mut().into_iter().flatten() {
                 status[place] = end.clone();
-                status["started"] = json!(false);
+                status["ready"] = json!(false);
             }
         }
         chance.damage_value(&mut pod["status"], 2);

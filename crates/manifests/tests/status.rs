@@ -497,11 +497,11 @@ fn a_foreign_object_blocks_a_new_cluster_while_it_exists_and_is_named() {
 fn lose_readiness(world: &mut World, member: &str) {
     world.edit(Kind::Pod, member, |pod| {
         let status = &mut pod["status"];
-        status["conditions"][0] =
-            json!({ "type": "Ready", "status": "False", "lastTransitionTime": "2026-11-21T08:05:00Z" });
+        let lost =
+            |kind| json!({ "type": kind, "status": "False", "lastTransitionTime": "2026-11-21T08:05:00Z" });
+        status["conditions"] = json!([lost("Ready"), lost("ContainersReady")]);
         status["containerStatuses"][0]["state"] =
             json!({ "running": { "startedAt": "2026-11-21T08:00:00Z" } });
-        status["containerStatuses"][0]["started"] = json!(true);
         status["containerStatuses"][0]["ready"] = json!(false);
     });
 }

@@ -11,14 +11,23 @@ use axum::routing::get;
 use axum::{Json, Router};
 use quorate_api::job;
 use serde::Deserialize;
+use tokio::time::Instant;
 
-use super::observe::Watch;
+use super::observe::{PACE, Watch};
 use super::{Refusal, Volume, facts};
 
-/// In milliseconds; a little less than the second that a kubelet waits for an answer.
-const WAIT: u64 = 800;
-const SHORTEST_WAIT: u64 = 200;
-const LONGEST_WAIT: u64 = 2000;
+/// How long `/readyz` holds a request of a member that was ready before and is not.
+const WAIT: Duration = Duration::from_millis(800);
+
+/// How long it holds one of a member that was never ready: as long as most starts take, and a little less than the kubelet waits for
+/// an answer (the timeout of the readiness probe). So the first request learns of readiness, and not one that comes a period later.
+const FIRST_WAIT: Duration = Duration::from_millis(4500);
+
+/// How old an observation may be that makes a member ready. A kubelet asks every second, etcd is asked every third time.
+const FRESH: Duration = Duration::from_millis(2500);
+
+const SHORTEST_WAIT: Duration = Duration::from_millis(200);
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
 const OBSERVE: Duration = Duration::from_millis(500);
 
 type Answer = (StatusCode, String);
@@ -44,15 +53,22 @@ pub(super) fn router(answers: Answers) -> Router {
 }
 
 /// A volume that hangs comes first: it is the cause of whatever else is found.
-async fn readyz(State(answers): State<Answers>, Query(wait): Query<Wait>) -> Answer {
-    let refusal = answers.refusal.lock().ok().and_then(|refusal| refusal.clone());
-    if let Some(why) = refusal {
-        return answer(Err(why));
+async fn readyz(State(answers): State<Answers>, Query(asked): Query<Wait>) -> Answer {
+    let wait = asked.limited().unwrap_or(if answers.watch.was_ready() { WAIT } else { FIRST_WAIT });
+    let end = Instant::now() + wait;
+    while let Some(why) = answers.refusal() {
+        if Instant::now() >= end {
+            return answer(Err(why));
+        }
+        tokio::time::sleep_until(end.min(Instant::now() + PACE)).await;
     }
     if let Err(why) = answers.volume.get().map_or(Ok(()), |volume| volume.canary.check()) {
         return answer(Err(why));
     }
-    answer(answers.watch.wait(wait.limited()).await)
+    if asked.wait.is_none() && answers.watch.is_ready_since(FRESH) {
+        return answer(Ok(()));
+    }
+    answer(answers.watch.wait(wait, end).await)
 }
 
 /// Observes, but not for longer than a kubelet waits: a member that answers slowly does not hang yet.
@@ -97,8 +113,15 @@ fn answer(answer: Result<(), String>) -> Answer {
     }
 }
 
+impl Answers {
+    /// Why etcd is not started yet.
+    fn refusal(&self) -> Option<String> {
+        self.refusal.lock().ok().and_then(|refusal| refusal.clone())
+    }
+}
+
 impl Wait {
-    fn limited(&self) -> Duration {
-        Duration::from_millis(self.wait.unwrap_or(WAIT).clamp(SHORTEST_WAIT, LONGEST_WAIT))
+    fn limited(&self) -> Option<Duration> {
+        Some(Duration::from_millis(self.wait?).clamp(SHORTEST_WAIT, LONGEST_WAIT))
     }
 }

@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use quorate_etcd::{CallError, HandshakeError, MemberStatus, Read, Refusal, Transport, handshake};
@@ -16,7 +17,7 @@ use crate::log;
 const KEY: &str = "quorate/probe";
 
 /// The time between two observations while a caller waits.
-const PACE: Duration = Duration::from_millis(50);
+pub(super) const PACE: Duration = Duration::from_millis(50);
 
 /// How long etcd may take to answer a TLS handshake without credentials.
 const SIGN_OF_LIFE: Duration = Duration::from_millis(500);
@@ -30,6 +31,8 @@ pub(super) struct Observation {
     pub(super) silent_since: Option<Instant>,
     /// What it reported; `None` if it did not answer, or did not want to say.
     pub(super) status: Option<MemberStatus>,
+    /// When the observation began.
+    begun: Instant,
 }
 
 /// The member that is observed.
@@ -37,6 +40,7 @@ pub(super) struct Watch {
     address: SocketAddr,
     observer: Mutex<Observer>,
     last: watch::Sender<Observation>,
+    was_ready: AtomicBool,
 }
 
 /// What an observation needs; locked while it runs.
@@ -56,7 +60,13 @@ impl Watch {
         Self {
             address: credentials.address(),
             observer: Mutex::new(Observer::new(credentials)),
-            last: watch::Sender::new(Observation { ready: not_yet, silent_since: None, status: None }),
+            last: watch::Sender::new(Observation {
+                ready: not_yet,
+                silent_since: None,
+                status: None,
+                begun: Instant::now(),
+            }),
+            was_ready: AtomicBool::new(false),
         }
     }
 
@@ -68,6 +78,17 @@ impl Watch {
     /// The last observation.
     pub(super) fn last(&self) -> Observation {
         self.last.borrow().clone()
+    }
+
+    /// Whether the member was ready once since the agent started.
+    pub(super) fn was_ready(&self) -> bool {
+        self.was_ready.load(Ordering::Relaxed)
+    }
+
+    /// Whether the last observation began within this time and found the member ready.
+    pub(super) fn is_ready_since(&self, age: Duration) -> bool {
+        let last = self.last.borrow();
+        last.ready.is_ok() && last.begun.elapsed() <= age
     }
 
     /// Waits for an observation that began no earlier than this call. Callers that arrive while one runs share the next.
@@ -88,9 +109,8 @@ impl Watch {
         self.last()
     }
 
-    /// Observes until the member is ready or the time is up; then says why it is not.
-    pub(super) async fn wait(self: &Arc<Self>, wait: Duration) -> Result<(), String> {
-        let end = Instant::now() + wait;
+    /// Observes until the member is ready or the time is up, which was `wait` long; then says why it is not.
+    pub(super) async fn wait(self: &Arc<Self>, wait: Duration, end: Instant) -> Result<(), String> {
         let mut answered = None;
         loop {
             let Ok(observation) = tokio::time::timeout_at(end, self.observe()).await else {
@@ -122,6 +142,9 @@ impl Watch {
             (Ok(()), Err(why)) => log::info(&format!("not ready any more: {why}")),
             (Ok(()), Ok(())) | (Err(_), Err(_)) => {}
         }
+        if observation.ready.is_ok() {
+            self.was_ready.store(true, Ordering::Relaxed);
+        }
         self.last.send_replace(observation);
     }
 }
@@ -143,7 +166,7 @@ impl Observer {
                 self.answered = true;
                 self.served = ready.is_ok();
                 self.distrust = None;
-                Observation { ready, silent_since: None, status }
+                Observation { ready, silent_since: None, status, begun }
             }
             Err(NoAnswer { why, cause: Cause::Distrust }) => {
                 self.answered = true;
@@ -153,7 +176,7 @@ impl Observer {
                 self.distrust = Some(why.clone());
                 // One Secret has the certificates of all members: what is wrong with it must not take all of them out of the Service.
                 let ready = if self.served { Ok(()) } else { Err(why) };
-                Observation { ready, silent_since: None, status: None }
+                Observation { ready, silent_since: None, status: None, begun }
             }
             Err(NoAnswer { why, cause }) => {
                 // The process is gone. The next one must first answer once before its silence counts as a hang.
@@ -163,7 +186,7 @@ impl Observer {
                 }
                 self.distrust = None;
                 let silent_since = self.answered.then(|| silent_since.unwrap_or(begun));
-                Observation { ready: Err(why), silent_since, status: None }
+                Observation { ready: Err(why), silent_since, status: None, begun }
             }
         }
     }

@@ -19,10 +19,10 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::refuse_readiness;
 use super::signals::Signals;
-use super::{refuse_readiness, serve};
 use crate::log;
-use crate::probe::{Probe, Refusal};
+use crate::probe::Refusal;
 
 /// The file of a directory that has the number of its authorities.
 const FILE: &str = "trust";
@@ -66,12 +66,7 @@ fn number(text: &str) -> u32 {
 
 /// Waits until nothing is missing; meanwhile the probe answers what is. Returns whether etcd is to be started: the container may be
 /// stopped first.
-pub(super) async fn arrived(
-    args: &TrustArgs,
-    signals: &mut Signals,
-    refusal: &Refusal,
-    probe: &mut Option<Probe>,
-) -> bool {
+pub(super) async fn arrived(args: &TrustArgs, signals: &mut Signals, refusal: &Refusal) -> bool {
     let mut has_waited = false;
     while let Some(missing) = args.missing() {
         if !has_waited {
@@ -79,9 +74,6 @@ pub(super) async fn arrived(
             log::info(&format!("{missing}: looking again every second"));
         }
         refuse_readiness(refusal, Some(missing));
-        if let Some(probe) = probe.take() {
-            tokio::spawn(serve(probe));
-        }
         tokio::select! {
             () = tokio::time::sleep(LOOKS_EVERY) => {}
             signal = signals.stop() => {

@@ -87,17 +87,8 @@ fn cut_status(status: PodStatus) -> PodStatus {
 }
 
 fn cut_container_status(status: ContainerStatus) -> ContainerStatus {
-    let ContainerStatus { name, image, ready, started, restart_count, state, last_state, .. } = status;
-    ContainerStatus {
-        name,
-        image,
-        ready,
-        started,
-        restart_count,
-        state,
-        last_state,
-        ..ContainerStatus::default()
-    }
+    let ContainerStatus { name, image, ready, restart_count, state, last_state, .. } = status;
+    ContainerStatus { name, image, ready, restart_count, state, last_state, ..ContainerStatus::default() }
 }
 
 /// Without room for more: a list that was decoded has room for four containers, of 1.5 KiB each, and what is collected of it keeps that.

@@ -81,7 +81,7 @@ fn read_one(pod: &Pod, at: &ClusterRef) -> snapshot::Pod {
     let label = |key: &str| meta.labels.as_ref().and_then(|labels| labels.get(key));
     let revision = annotation(keys::REVISION);
     // What it said before it served is history.
-    let unserved = etcd.filter(|etcd| etcd.started != Some(true));
+    let unserved = etcd.filter(|etcd| !has_been_ready(status, etcd));
     snapshot::Pod {
         uid: Uid::new(meta.uid.clone().unwrap_or_default()),
         resource_version: meta.resource_version.clone().unwrap_or_default(),
@@ -112,7 +112,7 @@ fn read_one(pod: &Pod, at: &ClusterRef) -> snapshot::Pod {
             .and_then(|at| Some(Instant(at.parse::<Timestamp>().ok()?.as_millisecond()))),
         // The agent runs first, for as long as the restore takes.
         has_run: etcd
-            .is_some_and(|etcd| if restores(pod) { etcd.started == Some(true) } else { has_run(etcd) }),
+            .is_some_and(|etcd| if restores(pod) { has_been_ready(status, etcd) } else { has_run(etcd) }),
         unready: etcd.and_then(|etcd| unready(status, etcd)),
         restarts: etcd.map_or(0, |etcd| u32::try_from(etcd.restart_count).unwrap_or(0)),
         already_bootstrapped: etcd.is_some_and(|etcd| ended_with(etcd, ALREADY_BOOTSTRAPPED)),
@@ -175,7 +175,7 @@ fn restores(pod: &Pod) -> bool {
 /// Why the agent could not fetch or restore the snapshot, by the message with which its container ended last. It counts until that has
 /// succeeded, or until a later run of etcd's is ready for the first time.
 fn restore_failure(status: &PodStatus) -> Option<RestoreFailure> {
-    let etcd = container(status, ETCD).filter(|etcd| etcd.started != Some(true))?;
+    let etcd = container(status, ETCD).filter(|etcd| !has_been_ready(status, etcd))?;
     let end = container(status, FETCH).and_then(unfetched).or_else(|| ends(etcd).next())?;
     let Failure { kind, message, database_bytes: _, wrote: _ } = failure(end.message.as_deref()?)?;
     Some(RestoreFailure::new(bootstrap::cause(kind), message))
@@ -285,16 +285,27 @@ fn unready(status: &PodStatus, etcd: &ContainerStatus) -> Option<Unready> {
     let instant = |time: &Time| Instant(time.0.as_millisecond());
     let started = running.started_at.as_ref().map(instant)?;
     let changed = condition.last_transition_time.as_ref().map_or(started, instant);
-    // Between the startup probe and the first readiness probe the Pod is not ready since before the container was started.
-    let was_ready = etcd.started == Some(true) && changed > started;
+    let was_ready = has_been_ready(status, etcd);
     Some(if was_ready { Unready::NoMore } else { Unready::NotYet(started.max(changed)) })
+}
+
+/// Whether the run of this container that is under way was ready once. What the kubelet says of all containers became false before this
+/// run started unless it was true in between. (The condition `Ready` is written by the node controller, too.)
+fn has_been_ready(status: &PodStatus, container: &ContainerStatus) -> bool {
+    let Some(running) = container.state.as_ref().and_then(|state| state.running.as_ref()) else {
+        return false;
+    };
+    let lost = || condition(status, "ContainersReady").filter(|ready| ready.status == "False");
+    let lost_at = || lost()?.last_transition_time.as_ref().map(|at| at.0);
+    container.ready
+        || running.started_at.as_ref().zip(lost_at()).is_some_and(|(started, lost)| lost > started.0)
 }
 
 /// The refusal with which the container ended last. It counts until a later run is ready for the first time: while that run is at
 /// its guard, nothing else is known.
 fn guard(status: &PodStatus) -> Option<(GuardVerdict, String)> {
     let etcd = container(status, ETCD)?;
-    if etcd.started == Some(true) {
+    if has_been_ready(status, etcd) {
         return None;
     }
     // Before a snapshot is fetched the guard looks at the volume, too.
@@ -327,7 +338,7 @@ fn trouble(pod: &Pod, status: &PodStatus) -> Option<String> {
     unscheduled
         .or_else(|| other_gates(pod))
         .or_else(|| no_scheduler(pod, status))
-        .or_else(|| containers.find_map(|container| trouble_of(pod, container)))
+        .or_else(|| containers.find_map(|container| trouble_of(pod, status, container)))
 }
 
 /// A scheduler that does not exist reports nothing. Every Kubernetes has the default one.
@@ -347,7 +358,7 @@ fn other_gates(pod: &Pod) -> Option<String> {
         .then(|| format!("SchedulingGated: the Pod has the scheduling gates {}", others.join(", ")))
 }
 
-fn trouble_of(pod: &Pod, container: &ContainerStatus) -> Option<String> {
+fn trouble_of(pod: &Pod, status: &PodStatus, container: &ContainerStatus) -> Option<String> {
     let name = &container.name;
     let waiting = container.state.as_ref().and_then(|state| state.waiting.as_ref());
     if let Some(waiting) = waiting {
@@ -369,7 +380,7 @@ fn trouble_of(pod: &Pod, container: &ContainerStatus) -> Option<String> {
             {
                 Some(format!("NotExecutable: {name}: {NOT_EXECUTABLE}"))
             }
-            "CrashLoopBackOff" if was_killed_for_memory(container) => Some(out_of_memory(name)),
+            "CrashLoopBackOff" if was_killed_for_memory(status, container) => Some(out_of_memory(name)),
             // The kubelet's own message counts the time.
             "CrashLoopBackOff" => {
                 let end = ends(container).next().map(end_in_words);
@@ -384,13 +395,14 @@ fn trouble_of(pod: &Pod, container: &ContainerStatus) -> Option<String> {
     }
     // A container that ended is about to be restarted: that it ended is no lasting cause. One that the kernel kills again and again runs
     // in between, and does not answer.
-    let is_killed_again = !container.ready && container.restart_count > 1 && was_killed_for_memory(container);
+    let is_killed_again =
+        !container.ready && container.restart_count > 1 && was_killed_for_memory(status, container);
     is_killed_again.then(|| out_of_memory(name))
 }
 
 /// Whether it ended the last time because its memory was used up, and does not serve since.
-fn was_killed_for_memory(container: &ContainerStatus) -> bool {
-    container.started != Some(true)
+fn was_killed_for_memory(status: &PodStatus, container: &ContainerStatus) -> bool {
+    !has_been_ready(status, container)
         && ends(container).next().is_some_and(|end| end.reason.as_deref() == Some(OUT_OF_MEMORY))
 }
 

@@ -43,10 +43,6 @@ pub(crate) const RESTORED: &str = "restored";
 const SEEN_DIR: &str = "/run/quorate";
 const SEEN: &str = "/run/quorate/data-seen";
 
-/// A startup probe that gives up would restart a member that waits for its peers: without a quorum etcd does not begin
-/// to serve. So it never gives up.
-const NEVER: i32 = i32::MAX;
-
 /// Brings the agent's program into the Pod.
 pub(super) fn install(member: &Member<'_>) -> Value {
     install_from(member.agent_image)
@@ -195,9 +191,9 @@ pub(super) fn etcd(member: &Member<'_>, template: &Template) -> Value {
         "resources": resources,
         "securityContext": restricted(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        // The probe delays a negative answer by most of a second, so Ready follows at once.
-        "startupProbe": asks("/readyz", 1, 2, NEVER),
-        "readinessProbe": asks("/readyz", 3, 2, 2),
+        // There is no startup probe: the agent holds the first answer until the member is ready, and the kubelet begins to ask as soon as it
+        // sees the container run. While etcd starts, the agent says that it lives.
+        "readinessProbe": asks("/readyz", 1, 5, 2),
         // On top of the grace time that the probe itself gives a silent member.
         "livenessProbe": asks("/healthz", 10, 5, 3),
         "volumeMounts": mounts,
@@ -215,7 +211,7 @@ pub(super) fn etcd(member: &Member<'_>, template: &Template) -> Value {
 fn hold(etcd: &mut Value) {
     etcd["command"] = json!([AGENT, "agent", quorum_recovery::COMMAND]);
     if let Some(fields) = etcd.as_object_mut() {
-        for probe in ["startupProbe", "readinessProbe", "livenessProbe"] {
+        for probe in ["readinessProbe", "livenessProbe"] {
             fields.remove(probe);
         }
     }

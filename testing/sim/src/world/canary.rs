@@ -14,10 +14,8 @@ use crate::etcd::Disk;
 pub(super) struct Times {
     /// When the container was started.
     pub started: String,
-    /// When `Ready` changed last.
+    /// When `Ready` and `ContainersReady` changed last.
     pub changed: String,
-    /// Whether the Pod was ready since the container was started.
-    pub was_ready: bool,
 }
 
 impl World {
@@ -58,7 +56,11 @@ impl Times {
         Self {
             started: started.unwrap_or_else(|| now.clone()),
             changed: same.map_or(now, |condition| text(condition, "/lastTransitionTime").to_owned()),
-            was_ready: same_run.is_some_and(|container| container["started"] == true),
         }
+    }
+
+    /// Whether what changed is of the run that is under way. A run begins when the one before was seen to end.
+    pub(super) fn is_lost(&self) -> bool {
+        self.changed > self.started
     }
 }
