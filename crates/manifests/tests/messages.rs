@@ -196,6 +196,9 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
         Waiting::PodStopsLate { .. } => Waiting::VolumeGoing(demo()),
         Waiting::VolumeGoing(_) => claim_terminating(ClaimOutlook::Moves),
         Waiting::ClaimTerminating { outlook: ClaimOutlook::Moves, .. } => {
+            claim_terminating(ClaimOutlook::MovesInPlace)
+        }
+        Waiting::ClaimTerminating { outlook: ClaimOutlook::MovesInPlace, .. } => {
             claim_terminating(ClaimOutlook::MovesAlone)
         }
         Waiting::ClaimTerminating { outlook: ClaimOutlook::MovesAlone, .. } => {
@@ -461,7 +464,8 @@ fn after_refusal(why: &Unsafe) -> Option<Unsafe> {
         Unsafe::ClientsHaveTime => Unsafe::LacksCredential(demo()),
         Unsafe::LacksCredential(_) => Unsafe::AuthorityKept,
         Unsafe::AuthorityKept => Unsafe::NotLost(demo()),
-        Unsafe::NotLost(_) => Unsafe::DataUndecided(demo()),
+        Unsafe::NotLost(_) => Unsafe::LacksSuccessor(demo()),
+        Unsafe::LacksSuccessor(_) => Unsafe::DataUndecided(demo()),
         Unsafe::DataUndecided(_) => {
             Unsafe::AlarmHolds(Alarm { member: MemberId(0xb0), kind: AlarmKind::NoSpace })
         }

@@ -112,8 +112,8 @@ fn recovery() -> impl Strategy<Value = (Option<Suspicion>, Option<Replacement>, 
     let (at, name) = (0..4_000_000_000_000_i64, || text().prop_map(MemberName::new));
     let ends = [ReplacementEnd::Succeeded, ReplacementEnd::Withdrawn];
     let end = prop::sample::select(ends.to_vec());
-    (loss(), at, prop::option::of(text()), name(), end, any::<[bool; 3]>()).prop_map(
-        |(loss, at, rechecked, member, end, [suspected, active, last])| {
+    (loss(), at, prop::option::of(text()), name(), end, any::<[bool; 4]>()).prop_map(
+        |(loss, at, rechecked, member, end, [suspected, active, last, in_place])| {
             let since = Instant(at);
             let suspicion = Suspicion { loss, since, rechecked: rechecked.map(Uid::new) };
             let replaced = Replaced {
@@ -124,7 +124,7 @@ fn recovery() -> impl Strategy<Value = (Option<Suspicion>, Option<Replacement>, 
             };
             (
                 suspected.then_some(suspicion),
-                active.then(|| Replacement { member: member.clone(), loss, since }),
+                active.then(|| Replacement { member: member.clone(), loss, since, in_place }),
                 last.then_some(replaced),
             )
         },

@@ -51,6 +51,8 @@ fn outlook(draft: &Draft<'_>, member: &MemberName) -> ClaimOutlook {
         ClaimOutlook::AtSizeZero
     } else if is_halted || draft.via().is_none() || !draft.seen.is_healthy(member, draft.now) {
         ClaimOutlook::Stays
+    } else if record.replacement.as_ref().is_some_and(|moved| moved.in_place && moved.member == *member) {
+        ClaimOutlook::MovesInPlace
     } else if record.voters().count() == 1 {
         ClaimOutlook::MovesAlone
     } else {

@@ -26,7 +26,9 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
     }
     if let Some(why) = reason_to_roll_back(draft, &name, member.since) {
         draft.wait(why.as_waiting(&name));
-        if let RollBack::Failed(reason) = why {
+        if let RollBack::Failed(reason) = why
+            && !replace::make_place(draft, &name)
+        {
             count_failure(draft, reason);
         }
         draft.enter(Step::G5, &name, Stage::Leaving(Leaving::RolledBack));

@@ -3,7 +3,8 @@
 //! shrink, its volume is quarantined; P6 growth adds the new member; P7 record how it ended.
 //!
 //! A lost member is removed before another is added (R6). A healthy one that a person orders to replace, or whose data go with its Pod
-//! (R21), is removed last: the new member is a voter by then, so no redundancy is lost, and a cluster of one can move, too.
+//! (R21), is removed last: the new member is a voter by then, so no redundancy is lost, and a cluster of one can move, too. Where a cluster
+//! has no place for one more, such a member moves in place: it is removed first, as a lost one is.
 
 use std::collections::BTreeSet;
 
@@ -115,6 +116,8 @@ pub(crate) fn lost_members(draft: &mut Draft<'_>) -> Flow {
                  meanwhile. It is moved once every other member is healthy"
             );
             give_up(draft, member, message);
+        } else if outstanding.in_place && moved_member(draft).is_some() {
+            return shrink::begin(draft);
         }
         // Growth and shrink go on with it.
         return ON;
@@ -130,9 +133,36 @@ pub(crate) fn lost_members(draft: &mut Draft<'_>) -> Flow {
     }
 }
 
-/// How many voters the cluster has until the replacement is over: one more than the target while a healthy member is replaced. One that is
-/// not healthy for long does not move any more, and must not hold up the scale-in that removes it.
+/// Records that a member whose claim is being deleted moves in place, if there was no place for the learner beside it: its claim was not
+/// created, or its Pod was bound to no node. Its removal makes that place, and ends what R21 holds up. A learner that failed in its place would
+/// fail there, too. Of fewer than three members, the others are no quorum that can do without another one. Returns whether it does.
+pub(crate) fn make_place(draft: &mut Draft<'_>, learner: &MemberName) -> bool {
+    let has_claim = draft.volume(learner).is_some();
+    let has_node = draft.pod(learner).is_some_and(|pod| pod.node.is_some());
+    let could_join = || safety::may_grow(draft.seen, &draft.record, draft.now).is_ok();
+    let lacked_place = if draft.listed(learner).is_some() { !has_node } else { !has_claim && could_join() };
+    let Some(moved) = moved_member(draft).filter(|_| lacked_place) else { return false };
+    let goes = draft.seen.claim_is_terminating(&draft.record, &moved);
+    if goes && draft.record.voters().count() >= safety::MOVES_IN_PLACE {
+        draft.write_record(Step::P1, |record| {
+            if let Some(replacement) = &mut record.replacement {
+                replacement.in_place = true;
+            }
+        });
+    }
+    moves_in_place(draft)
+}
+
+fn moves_in_place(draft: &Draft<'_>) -> bool {
+    draft.record.replacement.as_ref().is_some_and(|moved| moved.in_place)
+}
+
+/// How many voters the cluster has until the replacement is over: one more than the target while a healthy member is replaced, unless it moves
+/// in place. One that is not healthy for long does not move any more, and must not hold up the scale-in that removes it.
 pub(crate) fn surplus(draft: &Draft<'_>) -> usize {
+    if moves_in_place(draft) {
+        return 0;
+    }
     let stands = |member: &MemberName| {
         let since = draft.seen.etcd.unhealthy_since.get(member);
         since.is_some_and(|since| draft.now - *since > UNHEALTHY_VOTER_DEADLINE)
@@ -152,7 +182,7 @@ pub(crate) fn confirm(draft: &mut Draft<'_>, member: &MemberName) -> Progress {
     let stage = draft.record.members.get(member).map(|member| member.stage);
     let is_ordered = stage == Some(Stage::Leaving(Leaving::Replaced));
     if loss.is_move() && draft.seen.is_healthy(member, draft.now) {
-        if is_ordered && has_successor(draft, member) {
+        if is_ordered && (has_successor(draft, member) || moves_in_place(draft)) {
             return Progress::Done;
         }
         // It was not healthy when it was to be removed first. Now the new member comes first.
@@ -335,7 +365,7 @@ fn begin(draft: &mut Draft<'_>, member: &MemberName, loss: Loss) -> Flow {
     let before =
         draft.record.replacement.as_ref().filter(|before| before.member == *member && before.loss == loss);
     let since = before.map_or(draft.now, |before| before.since);
-    let replacement = Replacement { member: member.clone(), loss, since };
+    let replacement = Replacement { member: member.clone(), loss, since, in_place: false };
     draft.write_record(Step::P1, |record| record.replacement = Some(replacement));
     if is_healthy && loss.is_move() {
         return ON;

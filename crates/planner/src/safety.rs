@@ -47,6 +47,7 @@ pub use incarnation::may_begin_incarnation;
 pub(crate) use issuance::may_take_anew;
 pub(crate) use quorum_recovery::{has_volume, loses_its_volume};
 pub use quorum_recovery::{is_read, is_stopped, may_recover};
+pub(crate) use replace::MOVES_IN_PLACE;
 pub use replace::may_replace;
 pub(crate) use rotation::has_all_leaves;
 pub use rotation::{is_dropped, may_begin_rotation, may_drop_earlier, may_sign_with_new, may_swap};

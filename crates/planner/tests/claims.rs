@@ -2,7 +2,7 @@
 
 use crate::world::{World, name};
 use quorate_model::effect::{ClaimOutlook, Unsafe};
-use quorate_model::record::{Leaving, Loss, ReplacementEnd, Stage};
+use quorate_model::record::{Leaving, Loss, Replacement, ReplacementEnd, Stage};
 use quorate_model::snapshot::BudgetPolicy;
 use quorate_model::target::{PodRevision, Retention};
 use quorate_model::{Effect, EtcdCall, KubeEffect, Plan, Span, Step, Waiting};
@@ -343,4 +343,151 @@ fn l12_a_claim_that_cannot_be_read_holds_up_only_the_end_of_a_pod_that_may_keep_
     assert!(!ends_pod(&world.plan(), "demo-0"), "its data are retained");
     world.seen.desired.storage.when_deleted = Retention::Delete;
     assert!(ends_pod(&world.plan(), "demo-0"), "nothing of it is to stay");
+}
+
+/// Makes passes, one every ten seconds, for so long. The Pod of a learner is bound to a node, if there is one for it, and then cannot start,
+/// if its image does not exist.
+fn pass_for(world: &mut World, minutes: i64, nodes: usize, is_pulled: bool) {
+    let began = world.now;
+    while world.now.0 - began.0 < minutes * 60_000 {
+        let has_node = world.seen.pods.len() <= nodes;
+        for (member, pod) in &mut world.seen.pods {
+            let joins =
+                world.seen.record.members.get(member).is_some_and(|member| member.stage == Stage::Joining);
+            pod.node = (!joins || has_node).then(|| "a node".to_owned());
+            pod.trouble = match (joins, has_node, is_pulled) {
+                (true, false, _) => Some("Unschedulable: 0/3 nodes are available".to_owned()),
+                (true, true, false) => Some("ErrImagePull: not found".to_owned()),
+                (true, true, true) | (false, ..) => None,
+            };
+        }
+        let at = world.now;
+        let plan = world.plan();
+        world.carry_out(plan);
+        world.now = at + Span::seconds(10);
+    }
+}
+
+#[test]
+fn l11_a_member_whose_next_one_found_no_place_is_removed_first_and_the_next_one_joins_at_once() {
+    let mut world = World::running(3);
+    world.settle();
+    delete_claim(&mut world, "demo-0");
+    pass_for(&mut world, 9, 3, true);
+    assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2"]);
+    let began = world.now;
+    while world.voters().len() == 3 && world.now - began < Span::seconds(300) {
+        pass_for(&mut world, 1, 3, true);
+    }
+    assert_eq!(world.voters(), ["demo-1", "demo-2"], "in place");
+    assert_eq!(world.seen.record.failed_learners, None, "the next one has a place");
+    pass_for(&mut world, 2, 3, true);
+    assert_eq!(world.voters().len(), 3, "{:?}", world.voters());
+    assert!(!world.voters().contains(&"demo-0"));
+    let last = world.seen.record.last_replacement.clone().expect("it was replaced");
+    assert_eq!((last.member, last.end), (name("demo-0"), ReplacementEnd::Succeeded));
+}
+
+/// It would not start in the place of the other one either.
+#[test]
+fn l11_a_member_whose_next_one_had_a_place_and_failed_stays() {
+    let mut world = World::running(3);
+    world.settle();
+    delete_claim(&mut world, "demo-0");
+    pass_for(&mut world, 120, 4, false);
+    assert!(world.seen.record.failed_learners.is_some());
+    assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2"]);
+}
+
+#[test]
+fn l11_of_two_no_member_moves_in_place() {
+    let mut world = World::running(2);
+    world.settle();
+    delete_claim(&mut world, "demo-0");
+    pass_for(&mut world, 120, 2, true);
+    assert!(world.seen.record.failed_learners.is_some());
+    assert_eq!(world.voters(), ["demo-0", "demo-1"]);
+}
+
+#[test]
+fn l11_a_member_that_moves_in_place_is_told_to() {
+    let mut world = World::running(3);
+    world.settle();
+    delete_claim(&mut world, "demo-0");
+    world.seen.record.replacement = Some(moved_in_place(&world));
+    let plan = world.plan();
+    assert!(says(&plan, "demo-0", ClaimOutlook::MovesInPlace), "{:?}", plan.waiting);
+    assert_eq!(plan.record.members[&name("demo-0")].stage, Stage::Leaving(Leaving::Replaced));
+}
+
+#[test]
+fn l11_a_move_in_place_that_another_member_holds_up_does_not_hold_up_the_scale_in_that_removes_that_one() {
+    let mut world = World::running(3);
+    world.settle();
+    delete_claim(&mut world, "demo-0");
+    world.seen.record.replacement = Some(moved_in_place(&world));
+    world.silence("demo-1");
+    for _ in 0..30 {
+        let plan = world.plan();
+        assert!(!ends_pod(&plan, "demo-0"), "{:?}", plan.effects);
+        world.carry_out(plan);
+        world.now = world.now + Span::seconds(60);
+    }
+    assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2"]);
+    world.resize(2);
+    let story = world.settle();
+    assert!(world.voters().len() == 2 && !world.voters().contains(&"demo-1"), "{story}");
+    assert!(!world.voters().contains(&"demo-0"), "it moves now: {story}");
+}
+
+fn moved_in_place(world: &World) -> Replacement {
+    let (member, since) = (name("demo-0"), world.now);
+    Replacement { member, loss: Loss::ClaimTerminating, since, in_place: true }
+}
+
+/// P3: what permits the removal of a healthy member that nobody has the place of. Each of these is needed.
+#[test]
+fn l11_a_healthy_member_without_a_successor_is_removed_only_where_it_moves_in_place() {
+    let in_place = |size: usize| {
+        let mut world = World::running(size);
+        world.settle();
+        delete_claim(&mut world, "demo-0");
+        world.seen.budget_policy = BudgetPolicy::None;
+        world.seen.record.members.get_mut(&name("demo-0")).expect("it is recorded").stage =
+            Stage::Leaving(Leaving::Replaced);
+        world.seen.record.replacement = Some(moved_in_place(&world));
+        let pod = world.seen.pods.get_mut(&name("demo-0")).expect("it has a Pod");
+        (pod.serves, pod.served_until) = (false, Some(world.now));
+        world.now = world.now + Span::seconds(10);
+        world
+    };
+    let verdict = |mut world: World| {
+        world.observe();
+        world.prove();
+        let listed = world.seen.listed(&world.seen.record, &name("demo-0"), world.now).expect("it is listed");
+        let call = EtcdCall::RemoveMember {
+            member: name("demo-0"),
+            id: listed.id,
+            peer_url: listed.peer_url.clone(),
+        };
+        let via = world.seen.list(world.now).expect("it was read").via.clone();
+        let remove = Effect::etcd(Step::P3, via, call);
+        let judge = || {
+            let record = world.seen.record.clone();
+            permits(&Scene { seen: &world.seen, record: &record, now: world.now, before: &[] }, &remove)
+        };
+        (judge(), without("LacksSuccessor", judge))
+    };
+    let refused = (Err(Unsafe::LacksSuccessor(name("demo-0"))), Ok(()));
+    assert_eq!(verdict(in_place(3)).0, Ok(()));
+    assert_eq!(verdict(in_place(2)), refused, "the one that is left can do without nobody");
+    let mut world = in_place(3);
+    world.seen.volumes.get_mut(&name("demo-0")).expect("it has a volume").terminating = false;
+    assert_eq!(verdict(world), refused, "its claim stays");
+    let mut world = in_place(3);
+    world.seen.record.replacement.as_mut().expect("it is recorded").in_place = false;
+    assert_eq!(verdict(world), refused, "it is to be removed last");
+    let mut world = in_place(3);
+    world.silence("demo-1");
+    assert!(verdict(world).0.is_err(), "another one is not healthy");
 }

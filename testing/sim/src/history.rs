@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use crate::oracle::{Property, Violation};
 use crate::world::World;
 use crate::world::faults::Fault;
+use crate::world::room::Room;
 pub use moment::Moment;
 pub use replay::{Event, Replay, Story};
 
@@ -39,6 +40,13 @@ pub struct History {
     /// How many seconds a member takes to make a hash of its data. In other histories it takes none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub hash_takes: u64,
+    /// How much room Kubernetes has for members, once the specs before the history are at rest.
+    #[serde(default, skip_serializing_if = "has_all_room")]
+    pub room: Room,
+}
+
+fn has_all_room(room: &Room) -> bool {
+    *room == Room::default()
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -104,6 +112,7 @@ impl History {
         world.wide = self.wide;
         world.etcd.initial_check = self.initial_check;
         world.hash_takes = Span::seconds(self.hash_takes);
+        world.room = self.room;
         world
     }
 

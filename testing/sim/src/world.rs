@@ -9,6 +9,7 @@
 //! - `clocks`: the clocks of the operator, of the API server and of kubelets
 //! - `budgets`: the disruption controller, evictions, drains
 //! - [`restore`]: the snapshot that a cluster may begin with; `recover`: one that an agent makes while a lost quorum is recovered
+//! - [`room`]: Kubernetes with room for so many members and no more
 //! - `person`: who follows the runbook once a fault stays
 //! - [`faults`]: the faults; [`rogue`]: the proposals of a rogue planner
 //! - this file: the fair schedule: what is due happens, and nothing else
@@ -34,6 +35,7 @@ mod person;
 mod recover;
 pub mod restore;
 pub mod rogue;
+pub mod room;
 pub mod wire;
 
 use std::cell::RefCell;
@@ -116,6 +118,8 @@ pub struct World {
     pub wide: bool,
     /// How long a member takes to make a hash of its data, and answers nothing. It never changes, so it is not hashed.
     pub hash_takes: Span,
+    /// How much room there is for members. It never changes, so it is not hashed.
+    pub room: room::Room,
     /// The outcome of the operator's next request.
     pub request_outcome: RequestOutcome,
     /// Protocol steps, each with the outcome of its request.
@@ -167,6 +171,7 @@ impl World {
             rogue_planner: false,
             wide: false,
             hash_takes: Span(0),
+            room: room::Room::default(),
             request_outcome: RequestOutcome::Done,
             covered: BTreeSet::new(),
             last_plan: None,
@@ -240,6 +245,7 @@ impl World {
             rogue_planner: self.rogue_planner,
             wide: self.wide,
             hash_takes: self.hash_takes,
+            room: self.room,
             request_outcome: self.request_outcome,
             covered: self.covered.clone(),
             last_plan: self.last_plan.clone(),

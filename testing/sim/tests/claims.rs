@@ -176,3 +176,71 @@ fn m01_a_scale_in_removes_a_member_that_began_to_move_and_is_cut_off_for_good() 
         ends_well(&history);
     }
 }
+
+/// Kubernetes has room for no member beside these three: nodes that take one each, or a quota of their claims.
+fn without_room(room: &str, members: &[&str], then: &[(&str, Value)]) -> Value {
+    let mut history = claims_are_deleted(3, members, then);
+    history["room"] = json!({ room: 3 });
+    history
+}
+
+#[test]
+fn l11_a_member_whose_claim_is_deleted_moves_in_place_where_no_other_member_has_room() {
+    for room in ["nodes", "claims"] {
+        for members in [&ALL[..1], &ALL[1..], &ALL] {
+            ends_well(&without_room(room, members, &[]));
+        }
+    }
+}
+
+#[test]
+fn l11_an_operator_that_dies_at_any_step_of_a_move_in_place_ends_it() {
+    // Between two requests of a pass, or after its record.
+    let moments = [
+        "after:P1",
+        "before:G4",
+        "after:G5",
+        "before:S3",
+        "after:S1",
+        "before:S4",
+        "before:S5",
+        "before:P3",
+        "before:P4",
+        "before:G3#3",
+        "before:G4#2",
+        "before:G6",
+    ];
+    for dies in moments {
+        ends_well(&without_room("nodes", &ALL[..1], &[(dies, json!({ "fault": "crash" }))]));
+    }
+}
+
+/// What befalls another member: before the removal, so that it does not come about, and between the removal and the join.
+#[test]
+fn l11_a_move_in_place_comes_to_its_end_whatever_befalls_another_member_meanwhile() {
+    for at in ["after:S3", "after:S1", "before:P3", "after:P3", "before:P4", "before:G3#3", "before:G6"] {
+        for fault in [
+            "kill-process",
+            "kill-pod",
+            "hang-disk",
+            "cut-from-peers",
+            "lose-node",
+            "lose-volume",
+            "wipe",
+            "delete-claim",
+        ] {
+            let befalls = json!({ "fault": { fault: "demo-1" } });
+            ends_well(&without_room("nodes", &ALL[..1], &[(at, befalls)]));
+        }
+    }
+}
+
+/// They wanted the cluster gone.
+#[test]
+fn l11_a_cluster_that_is_deleted_while_a_member_moves_in_place_ends() {
+    let forgoes = edit(&json!({ "storageSpec": { "retention": { "whenDeleted": "Delete" } } }));
+    for at in ["after:S3", "after:S1", "before:P3", "after:P3", "before:P4", "before:G3#3"] {
+        ends_well(&without_room("nodes", &ALL[..1], &[(at, json!("delete"))]));
+        ends_well(&without_room("nodes", &ALL[..1], &[(AT_ONCE, forgoes.clone()), (at, json!("delete"))]));
+    }
+}

@@ -69,7 +69,7 @@ const OF_SOURCES: [&str; 5] = ["OtherSource", "TenantsNeedKey", "verified", "Not
 /// What the budget, which is closed only in the next pass, refuses as well; and a verdict that stays while
 /// its kubelet reports no more; and a restart in memory that nobody replaces. `crates/planner/tests/rules.rs`, `replace.rs` and
 /// `losses.rs` show that they are needed.
-const OF_REPLACEMENT: [&str; 3] = ["NotLost", "NotReplaced", "P second look"];
+const OF_REPLACEMENT: [&str; 4] = ["NotLost", "LacksSuccessor", "NotReplaced", "P second look"];
 /// `crates/planner/tests/corruption.rs` shows that these are needed.
 const OF_CORRUPTION: [&str; 4] = ["P majority", "P one version", "P second comparison", "P agrees"];
 /// `crates/planner/tests/versions.rs` shows that these are needed. What an older binary would meet too early is refused before, too.

@@ -42,6 +42,11 @@ pub struct ReplacementStatus {
 
     /// Since when, to the millisecond.
     pub since: MicroTime,
+
+    /// The cluster has no place for another member, so this one is removed before the next one joins, although it is healthy. Its
+    /// PersistentVolumeClaim is being deleted. Recorded.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_place: bool,
 }
 
 /// The data of a member may be lost.

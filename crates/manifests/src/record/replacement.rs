@@ -26,11 +26,12 @@ pub(super) fn suspected(status: &EtcdClusterStatus) -> BTreeMap<MemberName, Susp
 }
 
 pub(super) fn replacement(status: &EtcdClusterStatus) -> Option<Replacement> {
-    let ReplacementStatus { member, cause, since } = status.recovery.as_ref()?.active.as_ref()?;
+    let ReplacementStatus { member, cause, since, in_place } = status.recovery.as_ref()?.active.as_ref()?;
     Some(Replacement {
         member: MemberName::new(&**member),
         loss: read_loss(*cause)?,
         since: Instant(since.0.as_millisecond()),
+        in_place: *in_place,
     })
 }
 
@@ -53,6 +54,7 @@ pub(super) fn write(replacement: Option<&Replacement>, last: Option<&Replaced>) 
         member: active.member.as_str().to_owned(),
         cause: write_loss(active.loss),
         since: micro(active.since),
+        in_place: active.in_place,
     });
     let mut recovery = RecoveryStatus { active, ..RecoveryStatus::default() };
     if let Some(Replaced { member, end, message, at }) = last {

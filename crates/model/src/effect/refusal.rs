@@ -114,6 +114,8 @@ pub enum Unsafe {
     AuthorityKept,
     /// P1: nothing shows that its data are lost, and no person ordered to replace it.
     NotLost(MemberName),
+    /// P3: it is healthy, no other voter has its place, and it does not move in place.
+    LacksSuccessor(MemberName),
     /// R15: data of members differ, and it is not known that those of a quorum of the voters that would be left are right.
     DataUndecided(MemberName),
     /// N3: what an alarm was raised for is still so, or it is not known that it is not.
@@ -199,6 +201,7 @@ impl Unsafe {
         LacksCredential,
         AuthorityKept,
         NotLost,
+        LacksSuccessor,
         DataUndecided,
         AlarmHolds,
         VersionsMixed,
@@ -368,6 +371,9 @@ impl fmt::Display for Unsafe {
             }
             Self::NotLost(member) => {
                 write!(f, "{member} is not replaced: nothing shows that its data are lost")
+            }
+            Self::LacksSuccessor(member) => {
+                write!(f, "{member} stays until another member has its place: it is healthy")
             }
             Self::DataUndecided(member) => write!(
                 f,

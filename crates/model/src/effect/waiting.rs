@@ -19,6 +19,8 @@ use crate::time::{ClockDifference, Instant};
 pub enum ClaimOutlook {
     /// It moves to a new claim.
     Moves,
+    /// It moves to a new claim, and is removed before the next member joins: there was no place for one more.
+    MovesInPlace,
     /// It moves to a new claim, and there is no other member: the cluster has two until then.
     MovesAlone,
     /// It stays where it is: `spec.recovery.enabled` is false.

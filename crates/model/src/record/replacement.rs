@@ -48,6 +48,9 @@ pub struct Replacement {
     pub loss: Loss,
     /// Since when.
     pub since: Instant,
+    /// There is no place for a member beside it, so it is removed before the next one joins, although it is healthy: its claim is being
+    /// deleted.
+    pub in_place: bool,
 }
 
 /// How the last replacement ended.

@@ -46,6 +46,9 @@ pub fn may_replace(
     progress_is_proven(seen, now)
 }
 
+/// A member moves in place only of this many voters: without it the others elect a leader and store writes.
+pub(crate) const MOVES_IN_PLACE: usize = 3;
+
 /// P3: the gates of P1 but those of the member itself, which may not be lost any more.
 pub(super) fn may_give_up(scene: &Scene<'_>, member: &MemberName) -> Judged {
     let (seen, record, now) = (scene.seen, scene.record, scene.now);
@@ -55,7 +58,13 @@ pub(super) fn may_give_up(scene: &Scene<'_>, member: &MemberName) -> Judged {
                 forbid(Unsafe::NotLost(member.clone()))?;
             }
         }
-        Some(Stage::Leaving(Leaving::Replaced)) => {}
+        Some(Stage::Leaving(Leaving::Replaced)) => {
+            let size = record.target.as_ref().map_or(0, |target| target.size);
+            let has_successor = record.voters().count() >= size;
+            if seen.is_healthy(member, now) && !has_successor && !may_move_in_place(scene, member)? {
+                forbid(Unsafe::LacksSuccessor(member.clone()))?;
+            }
+        }
         Some(
             Stage::Leaving(Leaving::Shrink | Leaving::RolledBack | Leaving::Stray | Leaving::Removed)
             | Stage::Bootstrap
@@ -65,6 +74,16 @@ pub(super) fn may_give_up(scene: &Scene<'_>, member: &MemberName) -> Judged {
         | None => return Ok(()),
     }
     others_healthy_or_lost(seen, record, now, member)
+}
+
+/// Whether a healthy member may be removed before the next one joins: that is recorded, its claim is being deleted, so its data are to go and
+/// nothing can be done with its Pod, and the others can do without another one. That each of them is healthy is asked of every removal.
+fn may_move_in_place(scene: &Scene<'_>, member: &MemberName) -> Result<bool, Unsafe> {
+    let (seen, record, now) = (scene.seen, scene.record, scene.now);
+    let recorded = record.replacement.as_ref();
+    let is_recorded = recorded.is_some_and(|moved| moved.in_place && moved.member == *member);
+    let voters = fresh_list(seen, now)?.members.iter().filter(|listed| !listed.is_learner).count();
+    Ok(is_recorded && seen.claim_is_terminating(record, member) && voters >= MOVES_IN_PLACE)
 }
 
 fn others_healthy_or_lost(seen: &Snapshot, record: &Record, now: Instant, member: &MemberName) -> Judged {

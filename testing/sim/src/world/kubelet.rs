@@ -207,6 +207,10 @@ impl World {
                 continue;
             }
             let Some(dir) = self.volume_of(&pod) else { continue };
+            if !self.has_node(&pod) {
+                any |= self.is_told_of_no_node(&pod);
+                continue;
+            }
             // It was bound, and what it asks for is not free on the node any more.
             if self.faults.refused_by_kubelet.contains(name(&pod)) {
                 let refused = json!({ "phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough resource" });

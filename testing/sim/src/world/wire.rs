@@ -139,7 +139,7 @@ impl World {
 
     /// Whether the API server would admit a write, without carrying it out.
     pub(super) fn admit(&self, write: &Write) -> Result<(), WriteError> {
-        if self.faults.refuses(write.kind.as_str(), &write.name) {
+        if self.faults.refuses(write.kind.as_str(), &write.name) || !self.quota_admits(write) {
             let how = format!("{} is forbidden: a policy denies it", write.object());
             return Err(WriteError::Forbidden(how));
         }

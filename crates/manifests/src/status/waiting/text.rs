@@ -337,6 +337,11 @@ pub(super) fn claim_terminating(member: &MemberName, outlook: ClaimOutlook) -> S
         ClaimOutlook::Moves => {
             "The member moves to a new claim, under a new name, as soon as every other member is healthy".to_owned()
         }
+        ClaimOutlook::MovesInPlace => {
+            "There was no place for the next member beside this one, so this one is removed first, and the next one joins in its place. Until \
+             then the cluster has one member less. To have room for one more instead, see spec.placement, the nodes and the quotas of the namespace; to keep the data, set persistentVolumeReclaimPolicy of its PersistentVolume to Retain"
+                .to_owned()
+        }
         ClaimOutlook::MovesAlone => {
             "The member moves to a new claim, under a new name: a second member joins, and once it votes and has all data, this one is \
              removed"
