@@ -7,7 +7,7 @@ use quorate_model::{Leaf, MemberName, Step, Target, Version, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
 use crate::upgrade::{NotNow, VersionStep};
-use crate::{backup, certificates, claims, facts, maintain, replace, upgrade, waves};
+use crate::{backup, certificates, claims, grow, maintain, replace, upgrade, waves};
 
 pub(crate) fn target(draft: &mut Draft<'_>) -> Flow {
     match draft.record.target.clone() {
@@ -168,7 +168,7 @@ fn edit(draft: &mut Draft<'_>, committed: &Target) {
     });
     // In the same record, because no later pass can tell why the target is another one.
     if let Some(member) = learner
-        && let Some(why) = facts::why_held_up(draft, &member)
+        && let Some(why) = grow::why_held_up(draft, &member)
     {
         let why = format!("{member} makes way for the edit: {why}");
         draft.wait(Waiting::SafePoint(why));
@@ -187,7 +187,7 @@ fn may_make_way(draft: &Draft<'_>, desired: &Target) -> bool {
     let voters = draft.record.voters().count();
     let is_superfluous = desired.size > 0 && desired.size + replace::surplus(draft) <= voters;
     let is_held_up =
-        || moving_learner(draft).is_some_and(|member| facts::why_held_up(draft, &member).is_some());
+        || moving_learner(draft).is_some_and(|member| grow::why_held_up(draft, &member).is_some());
     is_superfluous || draft.via().is_none() || is_held_up() || is_cure(draft, desired)
 }
 

@@ -1,10 +1,10 @@
 //! What several protocols ask about a member. These functions only read.
 
+use quorate_model::effect::LEARNER_DEADLINE;
 use quorate_model::snapshot::Pod;
 use quorate_model::{Instant, MemberName, Record, Snapshot};
 
 use crate::draft::Draft;
-use crate::grow::UNHEALTHY_VOTER_DEADLINE;
 
 /// Whether the member's Pod has another revision than the committed one.
 pub(crate) fn is_stale(draft: &Draft<'_>, member: &MemberName) -> bool {
@@ -35,27 +35,14 @@ pub(crate) fn lost_its_volume(draft: &Draft<'_>, member: &MemberName) -> bool {
     draft.seen.lost_its_volume(&draft.record, member)
 }
 
-/// The voter that keeps a learner in sync from being promoted, because it is not healthy. `None` for a learner that is not in sync,
-/// or is not a learner any more.
-pub(crate) fn holds_up_promotion(draft: &Draft<'_>, learner: &MemberName) -> Option<MemberName> {
-    let in_sync = draft.status_of(learner).is_some_and(|status| status.leader.is_some());
-    let is_learner = draft.listed(learner).is_some_and(|listed| listed.is_learner);
-    let unhealthy =
-        || draft.record.voters().find(|voter| draft.seen.etcd.unhealthy_since.contains_key(*voter));
-    if in_sync && is_learner { unhealthy().cloned() } else { None }
-}
-
-/// Why a learner that follows the leader is not promoted, and will not be soon: a voter is not healthy, or the learner does not come closer to
-/// the leader, as where its disk stores less than the cluster writes.
-pub(crate) fn why_held_up(draft: &Draft<'_>, learner: &MemberName) -> Option<String> {
-    if let Some(voter) = holds_up_promotion(draft, learner) {
-        return Some(format!("it is not promoted while {voter} is not healthy"));
-    }
-    let follows = draft.status_of(learner).is_some_and(|status| status.leader.is_some());
-    let progress = draft.seen.etcd.learner_progress.as_ref().filter(|(of, _)| of == learner);
-    let (_, last) = progress.filter(|_| follows)?;
-    (draft.now - *last > UNHEALTHY_VOTER_DEADLINE)
-        .then(|| format!("it has not come closer to the leader for more than {UNHEALTHY_VOTER_DEADLINE}"))
+/// A voter other than this one that has not been healthy for long. No member is promoted meanwhile, and a member that only moves stays. A node
+/// that restarts is back within that time.
+pub(crate) fn unhealthy_for_long(draft: &Draft<'_>, except: Option<&MemberName>) -> Option<MemberName> {
+    let for_long = |voter: &&MemberName| {
+        let since = draft.seen.etcd.unhealthy_since.get(*voter);
+        Some(*voter) != except && since.is_some_and(|since| draft.now - *since > LEARNER_DEADLINE)
+    };
+    draft.record.voters().find(for_long).cloned()
 }
 
 /// A voter whose data are certainly lost, and that the operator may replace.

@@ -10,9 +10,8 @@ use quorate_model::{Effect, EtcdCall, Instant, KubeEffect, MemberName, PeerUrl, 
 use crate::draft::{DONE, Draft, Flow, ON};
 use crate::{facts, maintain, replace, safety, upkeep};
 
-/// How long a learner in sync waits for a voter that is not healthy. It is the only outstanding change (R5), so nothing else
-/// begins meanwhile, also not what would cure the voter. A node that restarts is back within this time.
-pub(crate) const UNHEALTHY_VOTER_DEADLINE: Span = Span::seconds(600);
+/// The bytes of the database that a learner receives in a second, at least. A line between zones may be that thin.
+const LEAST_SYNC_RATE: u64 = 1 << 20;
 
 /// Takes the outstanding growth one step on.
 pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
@@ -24,12 +23,10 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
     if draft.listed(&name).is_none() && member.id.is_none() && facts::lost_voter(draft).is_some() {
         return ON;
     }
-    if let Some(why) = reason_to_roll_back(draft, &name, member.since) {
-        draft.wait(why.as_waiting(&name));
-        if let RollBack::Failed(reason) = why
-            && !replace::make_place(draft, &name)
-        {
-            count_failure(draft, reason);
+    if let Some(RollBack { why, failed }) = reason_to_roll_back(draft, &name, member.since) {
+        draft.wait(Waiting::SafePoint(why.clone()));
+        if failed && !replace::make_place(draft, &name) {
+            count_failure(draft, why);
         }
         draft.enter(Step::G5, &name, Stage::Leaving(Leaving::RolledBack));
         return crate::shrink::finish(draft);
@@ -81,65 +78,25 @@ fn waits_for_others(draft: &mut Draft<'_>) -> bool {
 }
 
 /// Why a learner is rolled back.
-enum RollBack {
-    /// Its volume is gone, or goes with its Pod.
-    VolumeLost,
-    /// It is not needed, or makes way for something else.
-    MakesWay(String),
-    /// It did not get in sync within its deadline, and why.
-    Failed(String),
+struct RollBack {
+    why: String,
+    /// It failed, so the next one is added with growing delay. Else it makes way for something else.
+    failed: bool,
 }
 
-impl RollBack {
-    fn as_waiting(&self, name: &MemberName) -> Waiting {
-        match self {
-            Self::VolumeLost => Waiting::VolumeLost(name.clone()),
-            Self::MakesWay(why) | Self::Failed(why) => Waiting::SafePoint(why.clone()),
-        }
-    }
-}
-
+/// A learner takes no redundancy, and no other change of membership begins beside it (R5). So it makes way at once for whatever is more urgent,
+/// and is given up when it is not promoted in time.
 fn reason_to_roll_back(draft: &Draft<'_>, name: &MemberName, since: Instant) -> Option<RollBack> {
-    let target = draft.record.target.as_ref()?;
     if draft.is_listed_voter(name) {
         return None;
     }
-    if facts::lost_its_volume(draft, name) || draft.seen.claim_is_terminating(&draft.record, name) {
-        return Some(RollBack::VolumeLost);
+    if let Some(what) = more_urgent(draft, name) {
+        return Some(RollBack { why: format!("{name} makes way: {what}"), failed: false });
     }
-    if draft.record.voters().count() >= target.size + replace::surplus(draft) {
-        return Some(RollBack::MakesWay(format!("{name} is no longer desired")));
-    }
-    // Rollouts wait for it, and it for a rollout.
-    let is_listed = draft.listed(name).is_some();
-    let admits = if is_listed { safety::membership_may_change } else { safety::members_may_join };
-    if let Err(why @ Unsafe::VersionsMixed(_)) = admits(draft.seen, &draft.record, draft.now) {
-        return Some(RollBack::MakesWay(format!("{name} makes way: {why}")));
-    }
-    // The lost member must be removed first (R6), and one change is outstanding at a time (R5): neither would proceed.
-    if let Some(lost) = facts::lost_voter(draft) {
-        let why = format!("{name} makes way: {lost} has no usable data, and it is replaced first");
-        return Some(RollBack::MakesWay(why));
-    }
-    if maintain::needs_learner_gone(draft) {
-        let why = format!("{name} makes way: a database is full, and it is given room again first");
-        return Some(RollBack::MakesWay(why));
-    }
-    if is_listed && draft.seen.is_alarmed(draft.now) {
-        let why = format!(
-            "{name} makes way: data of members differ (alarm CORRUPT), and those of a learner are not compared"
-        );
-        // Joining may be what raises the alarm: the next one comes with growing delay.
-        return Some(RollBack::Failed(why));
-    }
-    if let Some(voter) = facts::holds_up_promotion(draft, name) {
-        let since = draft.seen.etcd.unhealthy_since.get(&voter)?;
-        return (draft.now - *since > UNHEALTHY_VOTER_DEADLINE).then(|| {
-            RollBack::MakesWay(format!(
-                "{name} makes way: it is not promoted while {voter} is not healthy, and that is so for more than \
-                 {UNHEALTHY_VOTER_DEADLINE}"
-            ))
-        });
+    // Joining may be what raises the alarm: the next one comes with growing delay.
+    if draft.listed(name).is_some() && draft.seen.is_alarmed(draft.now) {
+        let why = "data of members differ (alarm CORRUPT), and those of a learner are not compared";
+        return Some(RollBack { why: format!("{name} makes way: {why}"), failed: true });
     }
     let deadline = deadline(draft, name);
     // A learner that still receives data has time.
@@ -152,8 +109,50 @@ fn reason_to_roll_back(draft: &Draft<'_>, name: &MemberName, since: Instant) -> 
             refused.or_else(|| pod.trouble.clone())
         });
         let why = trouble.map_or_else(String::new, |trouble| format!(" ({trouble})"));
-        RollBack::Failed(format!("{name} did not get in sync within {deadline}{why}"))
+        RollBack { why: format!("{name} did not get in sync within {deadline}{why}"), failed: true }
     })
+}
+
+/// What comes before a learner, if something does.
+fn more_urgent(draft: &Draft<'_>, name: &MemberName) -> Option<String> {
+    let size = draft.record.target.as_ref()?.size;
+    if facts::lost_its_volume(draft, name) || draft.seen.claim_is_terminating(&draft.record, name) {
+        return Some("its volume is gone, or is being deleted".to_owned());
+    }
+    if draft.record.voters().count() >= size + replace::surplus(draft) {
+        return Some("it is no longer desired".to_owned());
+    }
+    // Rollouts wait for it, and it for a rollout.
+    let is_listed = draft.listed(name).is_some();
+    let admits = if is_listed { safety::membership_may_change } else { safety::members_may_join };
+    if let Err(why @ Unsafe::VersionsMixed(_)) = admits(draft.seen, &draft.record, draft.now) {
+        return Some(why.to_string());
+    }
+    // The lost member must be removed first (R6).
+    if let Some(lost) = facts::lost_voter(draft) {
+        return Some(format!("{lost} has no usable data, and it is replaced first"));
+    }
+    if maintain::needs_learner_gone(draft) {
+        return Some("a database is full, and it is given room again first".to_owned());
+    }
+    // What would cure that voter does not begin beside a learner.
+    let voter = facts::unhealthy_for_long(draft, None).filter(|_| is_listed)?;
+    Some(format!("{voter} has not been healthy for more than {LEARNER_DEADLINE}, so no member is promoted"))
+}
+
+/// Why a learner that follows the leader is not promoted, and will not be soon, so that an edit need not wait for it.
+pub(crate) fn why_held_up(draft: &Draft<'_>, learner: &MemberName) -> Option<String> {
+    let follows = draft.status_of(learner).is_some_and(|status| status.leader.is_some());
+    if !follows || draft.is_listed_voter(learner) {
+        return None;
+    }
+    let mut voters = draft.record.voters();
+    if let Some(voter) = voters.find(|voter| draft.seen.etcd.unhealthy_since.contains_key(*voter)) {
+        return Some(format!("it is not promoted while {voter} is not healthy"));
+    }
+    let (_, last) = draft.seen.etcd.learner_progress.as_ref().filter(|(of, _)| of == learner)?;
+    (draft.now - *last > LEARNER_DEADLINE)
+        .then(|| format!("it has not come closer to the leader for more than {LEARNER_DEADLINE}"))
 }
 
 /// A learner that failed differs from one that made way: after it the next one is added with growing delay.
@@ -165,10 +164,16 @@ fn count_failure(draft: &mut Draft<'_>, reason: String) {
     });
 }
 
-/// How long a learner may take without progress: it is in sync, receives data, or comes closer to the leader.
+/// How long a learner may take without progress: it is in sync, receives data, or comes closer to the leader. One that runs answers nothing
+/// before it has a copy of the leader's database.
 fn deadline(draft: &Draft<'_>, name: &MemberName) -> Span {
     let runs = |pod: &Pod| pod.ip.is_some() && pod.trouble.is_none() && pod.guard.is_none();
-    if draft.pod(name).is_some_and(runs) { LEARNER_SYNC_DEADLINE } else { LEARNER_DEADLINE }
+    if !draft.pod(name).is_some_and(runs) {
+        return LEARNER_DEADLINE;
+    }
+    let sizes = draft.record.voters().filter_map(|voter| Some(draft.status_of(voter)?.database.size));
+    let copied = Span::seconds(sizes.max().unwrap_or(0) / LEAST_SYNC_RATE);
+    LEARNER_SYNC_DEADLINE.max(copied)
 }
 
 /// What a learner waits for, with how far it is behind to the power of ten: a message that changes with each entry would be written all the time.

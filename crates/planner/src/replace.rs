@@ -8,13 +8,12 @@
 
 use std::collections::BTreeSet;
 
-use quorate_model::effect::Unsafe;
+use quorate_model::effect::{LEARNER_DEADLINE, Unsafe};
 use quorate_model::record::{Leaving, Loss, Replaced, Replacement, ReplacementEnd, Stage, Suspicion};
 use quorate_model::snapshot::{Comparison, Hashes, Pod};
 use quorate_model::{Instant, MemberName, Span, Step, Waiting};
 
 use crate::draft::{Draft, Flow, ON, Progress};
-use crate::grow::UNHEALTHY_VOTER_DEADLINE;
 use crate::{facts, safety, shrink};
 
 /// This long before the grace period is over, the next pass follows soon. Longer than the interval of passes over what is not well.
@@ -112,7 +111,7 @@ pub(crate) fn lost_members(draft: &mut Draft<'_>) -> Flow {
         if let Some(voter) = holds_up_move(draft, &outstanding) {
             let member = &outstanding.member;
             let message = format!(
-                "{member} was not moved: voter {voter} has not been healthy for more than {UNHEALTHY_VOTER_DEADLINE}, and no member joins \
+                "{member} was not moved: voter {voter} has not been healthy for more than {LEARNER_DEADLINE}, and no member joins \
                  meanwhile. It is moved once every other member is healthy"
             );
             give_up(draft, member, message);
@@ -165,7 +164,7 @@ pub(crate) fn surplus(draft: &Draft<'_>) -> usize {
     }
     let stands = |member: &MemberName| {
         let since = draft.seen.etcd.unhealthy_since.get(member);
-        since.is_some_and(|since| draft.now - *since > UNHEALTHY_VOTER_DEADLINE)
+        since.is_some_and(|since| draft.now - *since > LEARNER_DEADLINE)
     };
     usize::from(moving_voter(draft).is_some_and(|member| !stands(&member)))
 }
@@ -217,11 +216,7 @@ fn holds_up_move(draft: &Draft<'_>, moved: &Replacement) -> Option<MemberName> {
         && is_voter(draft, &moved.member)
         && draft.seen.is_healthy(&moved.member, draft.now)
         && draft.record.voters().count() <= size;
-    let stands = |voter: &&MemberName| {
-        let since = draft.seen.etcd.unhealthy_since.get(*voter);
-        **voter != moved.member && since.is_some_and(|since| draft.now - *since > UNHEALTHY_VOTER_DEADLINE)
-    };
-    draft.record.voters().find(stands).filter(|_| waits).cloned()
+    facts::unhealthy_for_long(draft, Some(&moved.member)).filter(|_| waits)
 }
 
 /// The voter that another member takes the place of before it goes.

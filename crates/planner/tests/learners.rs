@@ -3,6 +3,7 @@
 use crate::world::{World, name};
 use quorate_model::effect::LEARNER_DEADLINE;
 use quorate_model::record::{Leaving, Stage};
+use quorate_model::snapshot::Database;
 use quorate_model::target::PodRevision;
 use quorate_model::{Instant, Plan, Record, Span, Step, Waiting};
 
@@ -207,5 +208,26 @@ fn l08_an_edit_and_size_zero_wait_ten_minutes_for_such_a_learner() {
         let plan = plan_after(&mut world, 610);
         assert!(committed(&world, &plan), "{:?}", plan.waiting);
         assert_eq!(plan.record.members[&name("demo-3")].stage, Stage::Leaving(Leaving::RolledBack));
+    }
+}
+
+/// It answers nothing before it has all of it.
+#[test]
+fn l15_a_learner_of_a_large_database_has_the_time_that_a_thin_line_takes() {
+    for (gib, minutes, is_given_up) in
+        [(1, 59, false), (1, 61, true), (8, 61, false), (8, 130, false), (8, 140, true)]
+    {
+        let mut world = growth_that_fails();
+        world.plan_that(|plan| plan.effects.iter().any(|effect| effect.step() == Step::G6));
+        for voter in ["demo-0", "demo-1", "demo-2"] {
+            let database = Database { size: gib << 30, in_use: gib << 30, quota: None };
+            world.databases.insert(name(voter), database);
+        }
+        world.silence("demo-3");
+        world.seen.pods.get_mut(&name("demo-3")).expect("its Pod").ip = Some("10.0.0.3".to_owned());
+        world.now = world.now + Span::seconds(minutes * 60);
+        let plan = world.plan();
+        let stage = plan.record.members[&name("demo-3")].stage;
+        assert_eq!(stage == Stage::Leaving(Leaving::RolledBack), is_given_up, "{gib} GiB, {minutes} minutes");
     }
 }

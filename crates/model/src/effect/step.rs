@@ -309,11 +309,12 @@ steps! {
     }
 }
 
-/// The deadline for a learner to run before it is rolled back (G5).
+/// The deadline for a learner to run before it is rolled back (G5), for one that runs to come closer to the leader before an edit goes on
+/// without it, and for a voter to be healthy again before a learner makes way.
 pub const LEARNER_DEADLINE: Span = Span::seconds(600);
 
-/// The deadline for a learner that runs to answer. etcd answers no request before it has caught up, so a large database means a
-/// long silence: 8 GiB, the most that etcd recommends, at 2.5 MB/s.
+/// The deadline for a learner that runs to answer, or to come closer to the leader. etcd answers no request before it has caught up, so a large
+/// database means a long silence; where it is larger than 3.5 GiB, the deadline is longer.
 pub const LEARNER_SYNC_DEADLINE: Span = Span::seconds(3600);
 
 impl fmt::Display for Step {
