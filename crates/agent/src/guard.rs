@@ -90,6 +90,12 @@ pub(crate) fn storage_version(database: &Path) -> io::Result<Result<Option<Strin
     bolt::storage_version(database)
 }
 
+/// The cluster version of a database, such as `3.7.0`: no older minor version of etcd runs on it. The inner error says what is wrong with the
+/// content.
+pub(crate) fn cluster_version(database: &Path) -> io::Result<Result<Option<String>, String>> {
+    bolt::cluster_version(database)
+}
+
 /// The last revision among the keys of a database. The inner error says what is wrong with the content.
 pub(crate) fn last_revision(database: &Path) -> io::Result<Result<i64, String>> {
     bolt::last_revision(database)

@@ -167,7 +167,8 @@ fn read(guard: &GuardArgs) -> Result<Answer, Failure> {
         GuardVerdict::DataMissing
         | GuardVerdict::ForeignData
         | GuardVerdict::ForeignIdentity
-        | GuardVerdict::CorruptData => {
+        | GuardVerdict::CorruptData
+        | GuardVerdict::DataTooNew => {
             return Ok(Answer::NothingStored(format!("{}: {}", report.verdict, report.message)));
         }
     }

@@ -4,6 +4,7 @@
 //! - `stop`: what happens between a SIGTERM and the end of etcd; `sockets`: whether clients still come
 //! - `crash`: the numbered steps, with the crash points of the tests
 //! - `listens`: at which addresses
+//! - `names`, `older`: why etcd may have ended by itself
 //! - `restoring`: the data of a backup, before the guard
 //! - `trust`: the certificate authorities that must have arrived before etcd starts
 //! - `canary`: whether the volume takes writes; `seen`: what the Pod remembers of its volume
@@ -14,6 +15,7 @@ mod crash;
 pub mod exit;
 mod listens;
 mod names;
+mod older;
 mod restoring;
 mod seen;
 mod signals;
@@ -148,6 +150,12 @@ async fn supervise(args: &RunArgs) -> Result<u8, String> {
     let credentials = Credentials::new(&args.probe)?;
     crash.after(AgentStep::A6);
     let code = watch(&etcd, &mut signals, credentials, crash).await;
+    if code != exit::STOPPED
+        && let Some(program) = args.command.first()
+        && let Some(report) = older::report(program, &args.guard.data_dir).await
+    {
+        return Ok(refuse(&args.guard, &report));
+    }
     if code != exit::STOPPED
         && let Some(line) = names::why_unresolved(&args.command).await
     {

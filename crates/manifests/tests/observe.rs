@@ -223,6 +223,15 @@ fn the_verdict_of_the_guard_is_read_until_a_later_start_is_ready() {
 }
 
 #[test]
+fn l09_what_the_data_need_is_read_where_etcd_is_older() {
+    let report = r#"{"verdict":"DataTooNew","message":"etcd 3.6.5 does not run on data of 3.7","facts":{"data":true,"clusterVersion":"3.7"}}"#;
+    let etcd = container("etcd", &waits("CrashLoopBackOff", "back-off 10s"), &ended(64, "Error", report), 1);
+    let pod = seen(&json!({ "phase": "Running", "containerStatuses": [etcd] }));
+    assert_eq!(pod.data_need, Some(quorate_model::Minor(3, 7)));
+    assert_eq!(pod.guard.map(|(verdict, _)| verdict), Some(GuardVerdict::DataTooNew));
+}
+
+#[test]
 fn objects_that_this_cluster_does_not_control_are_foreign_and_named() {
     let mut world = World::running(1);
     world.edit(Kind::Pod, "demo-0", |pod| pod["metadata"]["ownerReferences"][0]["uid"] = json!("u-0"));

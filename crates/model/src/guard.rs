@@ -216,11 +216,13 @@ pub enum GuardVerdict {
     NotWritable,
     /// No space is left.
     DiskFull,
+    /// etcd is older than its data, and has refused them.
+    DataTooNew,
 }
 
 impl GuardVerdict {
     /// Every verdict.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Fit,
         Self::DataMissing,
         Self::ForeignData,
@@ -228,13 +230,15 @@ impl GuardVerdict {
         Self::CorruptData,
         Self::NotWritable,
         Self::DiskFull,
+        Self::DataTooNew,
     ];
 
-    /// Whether the member's data are not on its volume, or cannot be read. A volume that cannot be written, or is full, has them.
+    /// Whether the member's data are not on its volume, or cannot be read. A volume that cannot be written, is full, or is that of a newer etcd, has
+    /// them.
     pub fn is_loss(self) -> bool {
         match self {
             Self::DataMissing | Self::ForeignData | Self::ForeignIdentity | Self::CorruptData => true,
-            Self::Fit | Self::NotWritable | Self::DiskFull => false,
+            Self::Fit | Self::NotWritable | Self::DiskFull | Self::DataTooNew => false,
         }
     }
 
@@ -248,6 +252,7 @@ impl GuardVerdict {
             Self::CorruptData => "CorruptData",
             Self::NotWritable => "NotWritable",
             Self::DiskFull => "DiskFull",
+            Self::DataTooNew => "DataTooNew",
         }
     }
 }

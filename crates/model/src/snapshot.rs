@@ -268,6 +268,8 @@ pub struct Pod {
     pub image_volume: Option<ImageVolume>,
     /// What the guard refused, if it did.
     pub guard: Option<(GuardVerdict, String)>,
+    /// The minor version that its data need at least, if its etcd ended because it is older.
+    pub data_need: Option<Minor>,
     /// What keeps it from running, as Kubernetes reports it: `ErrImagePull: ...`.
     pub trouble: Option<String>,
     /// The quota of the database by the flags of its etcd, if they set one.
@@ -659,6 +661,18 @@ impl Snapshot {
         );
         // Without a list and without a record, those that answer are all that is known.
         if voters > 0 { voters } else { self.etcd.answers.len() }
+    }
+
+    /// The version that a member's data ran on last: the one that it reports, else the later one of what it reported last and what its data need,
+    /// as they say themselves. Kubernetes' own etcd may have been restored, and status with it. Where nothing is recorded, because
+    /// the record was lost, the one that its volume says.
+    pub fn version_of(&self, record: &Record, member: &MemberName, now: Instant) -> Option<Version> {
+        let reported = self.status_of(member, now).map(|status| status.version);
+        let recorded = record.members.get(member).and_then(|member| member.version);
+        let noted = || self.own_volume(record, member)?.version;
+        let needed = self.pods.get(member).and_then(|pod| pod.data_need);
+        let needed = needed.map(|Minor(major, minor)| Version::new(major, minor, 0));
+        reported.or_else(|| recorded.or_else(noted).max(needed))
     }
 
     /// The committed target; before the first commit, the desired one.

@@ -76,13 +76,8 @@ fn is_older_than_all(draft: &Draft<'_>, committed: &Target) -> bool {
 
 /// The highest version that a recorded member reports, or that has run on the data of one that does not answer.
 fn running_version(draft: &Draft<'_>) -> Option<Version> {
-    let members = draft.record.members.iter();
-    let versions = members.filter_map(|(name, member)| {
-        let reported = draft.status_of(name).map(|status| status.version);
-        let noted = || draft.seen.own_volume(&draft.record, name)?.version;
-        reported.or(member.version).or_else(noted)
-    });
-    versions.max()
+    let members = draft.record.members.keys();
+    members.filter_map(|name| draft.seen.version_of(&draft.record, name, draft.now)).max()
 }
 
 fn edit(draft: &mut Draft<'_>, committed: &Target) {

@@ -45,8 +45,7 @@ pub enum NotNow {
     Unfinished(String),
 }
 
-/// Whether the desired version may follow the version of every member's data: the one that the member reports now, else the
-/// one that it reported last, else the committed one.
+/// Whether the desired version may follow the version of every member's data, and where that is not known, the committed one.
 pub fn permits(
     seen: &Snapshot,
     record: &Record,
@@ -64,12 +63,8 @@ pub fn permits(
         Stage::Voter | Stage::Leaving(_) => true,
         Stage::Bootstrap | Stage::Joining => false,
     });
-    let versions: Vec<Version> = with_data
-        .map(|(name, member)| {
-            let reported = seen.status_of(name, now).map(|status| status.version);
-            reported.or(member.version).unwrap_or(committed)
-        })
-        .collect();
+    let versions: Vec<Version> =
+        with_data.map(|(name, _)| seen.version_of(record, name, now).unwrap_or(committed)).collect();
     let line = desired.line();
     if versions.iter().all(|version| version.line() <= line) {
         if let Some(why) = unfinished(seen, record, now, line) {

@@ -272,6 +272,7 @@ fn l06_no_older_version_starts_on_a_volume_that_says_a_newer_one() {
     world.settle();
     world.lose_pod("demo-0");
     // A target was committed without asking the data, and the record does not say what has run on them.
+    world.seen.desired.version = Version::new(3, 5, 20);
     let record = &mut world.seen.record;
     record.target.as_mut().unwrap().version = Version::new(3, 5, 20);
     record.members.values_mut().for_each(|member| member.version = None);

@@ -3,7 +3,7 @@
 use crate::world::{World, name};
 use quorate_model::effect::{DowngradeAction, Unsafe};
 use quorate_model::snapshot::{CommittedMark, DefaultsTurn};
-use quorate_model::{Effect, EtcdCall, KubeEffect, Minor, Plan, Span, Step, Version, Waiting};
+use quorate_model::{Effect, EtcdCall, GuardVerdict, KubeEffect, Minor, Plan, Span, Step, Version, Waiting};
 use quorate_planner::fleet::PARKED_AFTER;
 use quorate_planner::safety::mutants::without;
 
@@ -521,4 +521,42 @@ fn h36_the_next_minor_version_waits_until_the_data_belong_to_the_one_that_runs()
     assert!(matches!(plan.waiting.first(), Some(Waiting::SafePoint(why)) if why.contains("cluster version")));
     world.settle();
     assert_eq!(runs(&world, NEW), 3);
+}
+
+/// Kubernetes' own etcd was restored from before the upgrade: Pods and status are of 3.6.5, the data of 3.7, and no member runs.
+fn objects_went_back(data_need: Option<Minor>) -> World {
+    const BEFORE: Version = Version::new(3, 6, 5);
+    let mut world = World::running(3);
+    set(&mut world, BEFORE);
+    world.settle();
+    for member in ["demo-0", "demo-1", "demo-2"] {
+        world.silence(member);
+        world.versions.insert(name(member), BEFORE);
+        world.seen.record.members.get_mut(&name(member)).unwrap().version = Some(BEFORE);
+        let pod = world.seen.pods.get_mut(&name(member)).unwrap();
+        (pod.ready, pod.data_need) = (false, data_need);
+        pod.trouble = Some("CrashLoopBackOff: Error".to_owned());
+        pod.guard = data_need.map(|_| (GuardVerdict::DataTooNew, "etcd 3.6.5 is older".to_owned()));
+    }
+    world.cluster_version = Some(NEW.line());
+    world
+}
+
+#[test]
+fn l09_where_objects_went_back_an_edit_to_the_version_of_the_data_is_committed_and_reaches_the_pods() {
+    let mut world = objects_went_back(Some(NEW.line()));
+    set(&mut world, NEW);
+    let plan = world.plan();
+    let target = plan.record.target.as_ref().map(|target| target.version);
+    assert_eq!(target, Some(NEW), "{:?}", plan.waiting);
+    world.carry_out(plan);
+    let plan = world.plan();
+    world.carry_out(plan);
+    let revisions = world.seen.pods.values().map(|pod| pod.revision.0.as_str());
+    assert_eq!(revisions.collect::<Vec<_>>(), ["r of 3.7.3"; 3]);
+    // What no member has said is not known, and 3.7 must not follow 3.6.5.
+    let mut world = objects_went_back(None);
+    set(&mut world, NEW);
+    let plan = world.plan();
+    assert!(refusal(&plan).unwrap().contains("upgrade to 3.6.11"), "{:?}", plan.waiting);
 }

@@ -895,6 +895,7 @@ impl World {
             refused_by_check: None,
             image: None,
             guard: None,
+            data_need: None,
             trouble: None,
             quota: Some(QUOTA),
         };

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use quorate_backup::bbolt::{BRANCH, LEAF, META, Meta, PAGE_HEADER};
 
-pub(super) use tree::{last_revision, storage_version, stored};
+pub(super) use tree::{cluster_version, last_revision, storage_version, stored};
 
 /// With `--unsafe-no-fsync` the file is not grown ahead, and pages freed before they were written may lack at its end.
 const SLACK_PAGES: u64 = 256;

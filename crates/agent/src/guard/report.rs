@@ -34,6 +34,9 @@ pub struct Facts {
     /// The member the data belong to, in hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub member_id: Option<String>,
+    /// The cluster version of the data, such as `3.7`, where etcd is older.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_version: Option<String>,
     /// The size of the database.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub db_bytes: Option<u64>,

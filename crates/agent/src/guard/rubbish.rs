@@ -27,6 +27,7 @@ fn read_database(path: &Path) {
     let _ = bolt::check(path);
     let _ = bolt::stored(path);
     let _ = bolt::storage_version(path);
+    let _ = bolt::cluster_version(path);
     let _ = bolt::last_revision(path);
 }
 
@@ -92,12 +93,13 @@ fn the_seeds_are_read_as_what_they_are() {
     let stored = bolt::stored(&database).unwrap().unwrap();
     assert_eq!((stored.consistent_index, stored.term, stored.revision), (77, 3, 5));
     assert_eq!(bolt::storage_version(&database).unwrap(), Ok(Some("3.6.0".to_owned())));
+    assert_eq!(bolt::cluster_version(&database).unwrap(), Ok(Some("3.7.0".to_owned())));
     assert_eq!(bolt::last_revision(&database).unwrap(), Ok(5));
 }
 
 const PAGE: usize = 1024;
 
-/// A file of bbolt with the buckets `key` and `meta` within their parent's page.
+/// A file of bbolt with the buckets `cluster`, `key` and `meta` within their parent's page.
 fn database() -> Vec<u8> {
     let key = page(0, 2, &[(0, &[&5_u64.to_be_bytes()[..], b"_", &[0; 8]].concat(), b"v")]);
     let meta = page(
@@ -110,7 +112,12 @@ fn database() -> Vec<u8> {
         ],
     );
     let bucket = |content: Vec<u8>| [vec![0; 16], content].concat();
-    let root = page(3, 2, &[(1, b"key", &bucket(key)), (1, b"meta", &bucket(meta))]);
+    let cluster = page(0, 2, &[(0, b"clusterVersion", b"3.7.0")]);
+    let root = page(
+        3,
+        2,
+        &[(1, b"cluster", &bucket(cluster)), (1, b"key", &bucket(key)), (1, b"meta", &bucket(meta))],
+    );
     let mut file = vec![0; 4 * PAGE];
     for number in [0_usize, 1] {
         let at = number * PAGE;

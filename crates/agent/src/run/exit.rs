@@ -3,7 +3,7 @@
 //! | code | what happened | termination message |
 //! |---|---|---|
 //! | [`STOPPED`] (0) | a SIGTERM or SIGINT was passed on to etcd, and etcd ended by it | empty |
-//! | [`REFUSED`] (64) | the guard refused the volume; etcd was not started | the verdict as JSON: [`Report`](crate::guard::Report) |
+//! | [`REFUSED`] (64) | the guard refused the volume, and etcd was not started; or etcd ended by itself and is older than its data | the verdict as JSON: [`Report`](crate::guard::Report) |
 //! | [`NOT_STARTED`] (65) | the agent could not do its part: flags, port, program | empty; the last line of the log says why |
 //! | [`NOT_RESTORED`] (66) | the restore failed; etcd was not started | the failure as JSON: [`Answer`](quorate_api::job::Answer) |
 //! | 128 + n | signal n ended etcd, and the agent had not passed it on | empty |
@@ -17,7 +17,7 @@ use nix::sys::wait::WaitStatus;
 
 /// etcd ended by a signal that was passed on.
 pub const STOPPED: u8 = 0;
-/// The guard refused to start etcd.
+/// The guard refused to start etcd, or etcd refused its data because it is older.
 pub const REFUSED: u8 = 64;
 /// The agent could not start etcd.
 pub const NOT_STARTED: u8 = 65;

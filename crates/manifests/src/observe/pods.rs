@@ -63,6 +63,15 @@ struct LastWords {
 struct Report {
     verdict: String,
     message: String,
+    #[serde(default)]
+    facts: Facts,
+}
+
+/// What it is based on, as far as it is used.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Facts {
+    cluster_version: Option<String>,
 }
 
 /// The Pods of the cluster, by member.
@@ -82,6 +91,7 @@ fn read_one(pod: &Pod, at: &ClusterRef) -> snapshot::Pod {
     let revision = annotation(keys::REVISION);
     // What it said before it served is history.
     let unserved = etcd.filter(|etcd| !has_been_ready(status, etcd));
+    let guard = guard(status);
     snapshot::Pod {
         uid: Uid::new(meta.uid.clone().unwrap_or_default()),
         resource_version: meta.resource_version.clone().unwrap_or_default(),
@@ -121,7 +131,8 @@ fn read_one(pod: &Pod, at: &ClusterRef) -> snapshot::Pod {
         image: etcd_image(pod),
         installs_agent: installs_agent(pod),
         image_volume: image_volume(pod, status),
-        guard: guard(status),
+        guard: guard.as_ref().map(|(verdict, report)| (*verdict, report.message.clone())),
+        data_need: guard.and_then(|(_, report)| report.facts.cluster_version?.parse().ok()),
         trouble: trouble(pod, status),
         quota: quota(pod),
     }
@@ -303,7 +314,7 @@ fn has_been_ready(status: &PodStatus, container: &ContainerStatus) -> bool {
 
 /// The refusal with which the container ended last. It counts until a later run is ready for the first time: while that run is at
 /// its guard, nothing else is known.
-fn guard(status: &PodStatus) -> Option<(GuardVerdict, String)> {
+fn guard(status: &PodStatus) -> Option<(GuardVerdict, Report)> {
     let etcd = container(status, ETCD)?;
     if has_been_ready(status, etcd) {
         return None;
@@ -311,9 +322,9 @@ fn guard(status: &PodStatus) -> Option<(GuardVerdict, String)> {
     // Before a snapshot is fetched the guard looks at the volume, too.
     let end = container(status, FETCH).and_then(unfetched).or_else(|| ends(etcd).next())?;
     let message = end.message.as_ref()?;
-    let Report { verdict, message } = serde_json::from_str(message.trim()).ok()?;
-    let verdict: GuardVerdict = verdict.parse().ok()?;
-    (verdict != GuardVerdict::Fit).then_some((verdict, message))
+    let report: Report = serde_json::from_str(message.trim()).ok()?;
+    let verdict: GuardVerdict = report.verdict.parse().ok()?;
+    (verdict != GuardVerdict::Fit).then_some((verdict, report))
 }
 
 /// Why the Pod cannot run. Only lasting causes, with a text that stays the same while they last.

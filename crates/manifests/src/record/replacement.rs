@@ -104,7 +104,8 @@ fn write_loss(loss: Loss) -> LossCause {
             GuardVerdict::DataMissing
             | GuardVerdict::Fit
             | GuardVerdict::NotWritable
-            | GuardVerdict::DiskFull,
+            | GuardVerdict::DiskFull
+            | GuardVerdict::DataTooNew,
         ) => LossCause::DataMissing,
         Loss::VolumeGone => LossCause::VolumeGone,
         Loss::ClaimTerminating => LossCause::ClaimTerminating,

@@ -15,13 +15,9 @@ use super::{Judged, Scene, all_voters_healthy, forbid, fresh_list, progress_is_p
 /// The first minor version that reports its storage version and can be downgraded.
 const FIRST_THAT_GOES_BACK: Minor = Minor(3, 6);
 
-/// The minor version that a member's data ran on last: the one that it reports, else the one that it reported last. Where that is not
-/// recorded, because the record was lost, the one that its volume says.
+/// The minor version that a member's data ran on last.
 pub(crate) fn line_of(seen: &Snapshot, record: &Record, now: Instant, member: &MemberName) -> Option<Minor> {
-    let reported = seen.status_of(member, now).map(|status| status.version);
-    let recorded = record.members.get(member).and_then(|member| member.version);
-    let noted = || seen.own_volume(record, member)?.version;
-    reported.or(recorded).or_else(noted).map(quorate_model::Version::line)
+    seen.version_of(record, member, now).map(quorate_model::Version::line)
 }
 
 /// The minor version that etcd is being downgraded to, by any member's answer.

@@ -52,9 +52,19 @@ pub(in crate::guard) fn stored(path: &Path) -> io::Result<Result<Stored, String>
 /// Reads the version of the data that a file names which nobody writes, such as `3.6.0`; `None` if it names none, as before etcd 3.6.
 /// The inner error says what is wrong with the content.
 pub(in crate::guard) fn storage_version(path: &Path) -> io::Result<Result<Option<String>, String>> {
+    version(path, b"meta", b"storageVersion")
+}
+
+/// Reads the cluster version of a file that nobody writes; `None` if it has none yet. The leader of 3.5 and later raises it to what all members run,
+/// and a downgrade lowers it.
+pub(in crate::guard) fn cluster_version(path: &Path) -> io::Result<Result<Option<String>, String>> {
+    version(path, b"cluster", b"clusterVersion")
+}
+
+fn version(path: &Path, bucket: &[u8], key: &[u8]) -> io::Result<Result<Option<String>, String>> {
     let file = File::open(path)?;
     let Some(meta) = newest(&file)? else { return Ok(Err("neither meta page is valid".to_owned())) };
-    let version = Tree { file: &file, meta: &meta }.storage_version()?;
+    let version = Tree { file: &file, meta: &meta }.version(bucket, key)?;
     Ok(version.ok_or_else(|| "a page is not what it must be".to_owned()))
 }
 
@@ -129,10 +139,10 @@ impl Tree<'_> {
         self.bucket(root, b"key")
     }
 
-    fn storage_version(&self) -> Read<Option<String>> {
+    fn version(&self, bucket: &[u8], key: &[u8]) -> Read<Option<String>> {
         let Some(root) = self.page(self.meta.root)? else { return Ok(None) };
-        let Some(meta) = self.bucket(root, b"meta")? else { return Ok(None) };
-        let Some(found) = self.find(meta, b"storageVersion")? else { return Ok(None) };
+        let Some(bucket) = self.bucket(root, bucket)? else { return Ok(None) };
+        let Some(found) = self.find(bucket, key)? else { return Ok(None) };
         let Some(element) = found else { return Ok(Some(None)) };
         let Ok(length) = usize::try_from(element.value_length.min(LONGEST_VERSION)) else { return Ok(None) };
         let mut value = vec![0; length];
