@@ -30,7 +30,7 @@ pub(crate) fn outlive_no_stop(draft: &Draft<'_>) -> bool {
 }
 
 /// The members whose Pods are all that keeps their data, also those that no record names.
-fn keeping_data<'a>(draft: &'a Draft<'_>) -> impl Iterator<Item = &'a MemberName> {
+pub(crate) fn keeping_data<'a>(draft: &'a Draft<'_>) -> impl Iterator<Item = &'a MemberName> {
     let keeps = |member: &&MemberName| safety::keeps_data(draft.seen, &draft.record, draft.now, member);
     draft.seen.pods.keys().filter(keeps)
 }

@@ -34,6 +34,7 @@ pub(crate) fn stop_or_wake(draft: &mut Draft<'_>) -> Flow {
     let first: Vec<MemberName> = first.collect();
     let _ =
         if first.is_empty() { stop::every_pod(draft, Step::Z1) } else { stop::all(draft, Step::Z1, &first) };
+    upkeep::delete_quarantined_volumes(draft);
     report_lost_volumes(draft);
     DONE
 }

@@ -57,9 +57,18 @@ fn begin(draft: &mut Draft<'_>) -> bool {
 fn begin_one(draft: &mut Draft<'_>, ordered: RestoreOrder) -> bool {
     let RestoreOrder { order, replaces, restore, until: _, read_until, admission, backed_up_until } = ordered;
     if claims::come_first(draft) {
-        let why = "PersistentVolumeClaims of members are being deleted, and their data would go with the Pods. It is begun once \
-                   these members have new claims";
-        draft.wait(Waiting::OrderWaits(order, RestoreFailure::new(RestoreCause::NotReady, why.to_owned())));
+        let mut why = "PersistentVolumeClaims of members are being deleted, and their data would go with the Pods. It is begun once \
+                       these members have new claims"
+            .to_owned();
+        if !draft.seen.replacement_policy.enabled {
+            let orders: Vec<String> =
+                claims::keeping_data(draft).map(|member| draft.seen.order_to_replace(member)).collect();
+            why = format!(
+                "{why}. They get none by themselves, because spec.recovery.enabled is false: {}",
+                orders.join("; ")
+            );
+        }
+        draft.wait(Waiting::OrderWaits(order, RestoreFailure::new(RestoreCause::NotReady, why)));
         return false;
     }
     let restore = match fit(draft, restore) {

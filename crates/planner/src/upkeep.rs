@@ -194,7 +194,7 @@ fn delete_stray_volumes(draft: &mut Draft<'_>) {
 }
 
 /// R17: quarantined volumes whose time is over, unless the policy retains the volumes of members that are removed.
-fn delete_quarantined_volumes(draft: &mut Draft<'_>) {
+pub(crate) fn delete_quarantined_volumes(draft: &mut Draft<'_>) {
     if draft.seen.target().storage.when_scaled == Retention::Retain {
         return;
     }

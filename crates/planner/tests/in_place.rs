@@ -665,3 +665,14 @@ fn o13_it_is_recorded_that_data_which_gave_way_were_taken_back_until_they_give_w
     let plan = world.plan();
     assert_eq!((plan.record.cluster_id, plan.record.taken_back), (Some(old), true));
 }
+
+#[test]
+fn l15_an_order_that_waits_for_claims_that_nobody_replaces_says_how_to_order_that() {
+    for enabled in [true, false] {
+        let mut world = ordered(3);
+        world.seen.replacement_policy.enabled = enabled;
+        world.seen.volumes.get_mut(&name("demo-1")).expect("it has a volume").terminating = true;
+        let why = why_it_waits(&world.plan()).expect("it waits").to_string();
+        assert_eq!(why.contains("operator.etcd.io/replace-member=demo-1/"), !enabled, "{why}");
+    }
+}

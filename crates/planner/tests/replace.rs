@@ -492,6 +492,26 @@ fn m09_a_volume_that_is_not_mounted_for_long_is_told_with_the_way_out_and_is_no_
 }
 
 #[test]
+fn l15_a_pod_that_finds_no_node_for_its_volume_for_long_is_told_with_the_way_out() {
+    let mut world = World::running(3);
+    world.settle();
+    world.silence("demo-1");
+    let pod = world.seen.pods.get_mut(&name("demo-1")).expect("it has a Pod");
+    (pod.ready, pod.runs, pod.ip) = (false, false, None);
+    pod.trouble = Some(
+        "Unschedulable: 0/3 nodes are available: 3 node(s) had volume node affinity conflict".to_owned(),
+    );
+    let is_told = |world: &mut World| {
+        world.plan();
+        let why = world.seen.why_unhealthy(&name("demo-1"), world.now).unwrap();
+        why.contains("operator.etcd.io/replace-member=demo-1/")
+    };
+    assert!(!is_told(&mut world), "the node may start again");
+    world.now = world.now + Span::seconds(301);
+    assert!(is_told(&mut world));
+}
+
+#[test]
 fn m09_a_claim_in_phase_lost_is_a_loss_and_one_that_is_bound_again_is_none() {
     let mut world = World::running(3);
     world.settle();

@@ -4,6 +4,7 @@ use crate::world::{World, name};
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::target::Retention;
 use quorate_model::{ClockDifference, Effect, Instant, KubeEffect, Plan, Record, Span};
+use quorate_planner::safety::mutants::without;
 
 fn expands(plan: &Plan) -> Vec<&str> {
     let expanded = plan.effects.iter().filter_map(|effect| match effect {
@@ -122,6 +123,29 @@ fn s05_after_a_person_forced_a_new_cluster_the_volumes_of_all_other_members_are_
         world.settle();
         let kept = when_scaled == Retention::Retain;
         assert_eq!(world.seen.volumes.contains_key(&name("demo-1")), kept, "by the policy {when_scaled:?}");
+    }
+}
+
+#[test]
+fn l15_at_size_zero_a_quarantined_volume_is_deleted_when_its_time_is_over_and_every_voter_has_its_own() {
+    for is_lost in [false, true] {
+        let mut world = World::running(3);
+        remove_by_hand(&mut world, "demo-1");
+        world.settle();
+        world.resize(0);
+        world.settle();
+        assert!(world.seen.record.hibernating);
+        assert_eq!(quarantined(&world), ["demo-1"], "its time is not over");
+        if is_lost {
+            world.seen.volumes.remove(&name("demo-2"));
+        }
+        week(&mut world);
+        let deletes = |plan: &Plan| {
+            let of = |effect: &Effect| matches!(effect.as_kube(), Some(KubeEffect::DeleteVolume { member, .. }) if *member == name("demo-1"));
+            plan.effects.iter().any(of)
+        };
+        assert_eq!(deletes(&world.plan()), !is_lost, "voter lost: {is_lost}");
+        assert!(deletes(&without("DataKept", || world.plan())));
     }
 }
 

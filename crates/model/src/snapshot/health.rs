@@ -179,7 +179,11 @@ impl Snapshot {
         }
         let says = pod.and_then(|pod| pod.node_says.as_ref());
         if let Some(trouble) = pod.and_then(|pod| pod.trouble.as_ref()) {
-            return Some(says.map_or_else(|| trouble.clone(), |says| format!("{trouble} ({says})")));
+            let way_out = self.way_out_of_lost_site(member, trouble, now);
+            return Some(says.map_or_else(
+                || format!("{trouble}{way_out}"),
+                |says| format!("{trouble} ({says}){way_out}"),
+            ));
         }
         if self.is_not_mounted(member, now) {
             return Some(self.why_not_mounted(member, says));
@@ -213,15 +217,31 @@ impl Snapshot {
         })
     }
 
-    /// Without the time, which would change status for ever.
-    fn why_not_mounted(&self, member: &MemberName, says: Option<&String>) -> String {
-        let namespace = &self.cluster.namespace;
+    /// What to do where its disk is gone for good, if there is a disk.
+    fn way_out_of_lost_disk(&self, member: &MemberName) -> String {
         let is_voter = self.record.members.get(member).is_some_and(|member| member.stage == Stage::Voter);
-        let way_out = if is_voter && !self.record.is_in_memory() {
+        if is_voter && !self.record.is_in_memory() {
             format!(". If its disk is gone for good, replace the member: {}", self.order_to_replace(member))
         } else {
             String::new()
-        };
+        }
+    }
+
+    /// The same for a Pod for which no node is where its volume is: of a zone without nodes nothing says whether it comes back.
+    fn way_out_of_lost_site(&self, member: &MemberName, trouble: &str, now: Instant) -> String {
+        let since = self.etcd.unhealthy_since.get(member);
+        let lasts = since.is_some_and(|since| now - *since > MOUNTED_WITHIN);
+        if lasts && trouble.contains("volume node affinity conflict") {
+            self.way_out_of_lost_disk(member)
+        } else {
+            String::new()
+        }
+    }
+
+    /// Without the time, which would change status for ever.
+    fn why_not_mounted(&self, member: &MemberName, says: Option<&String>) -> String {
+        let namespace = &self.cluster.namespace;
+        let way_out = self.way_out_of_lost_disk(member);
         let why = says.map_or_else(
             || format!("The events of the Pod say why: kubectl describe pod {member} -n {namespace}"),
             |says| format!("Its node says: {says}"),

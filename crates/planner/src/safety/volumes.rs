@@ -31,6 +31,9 @@ pub(super) fn may_delete(scene: &Scene<'_>, member: &MemberName, volume: &Uid, v
         return if decided { Ok(()) } else { forbid(Unsafe::DataKept(member.clone())) };
     }
     is_decided(scene, member, seen)?;
+    if scene.record.hibernating && !scene.record.members.contains_key(member) {
+        return is_spare(scene, member);
+    }
     is_gone_from_list(scene, member)?;
     // The data of a member that was removed may be the only copy of what a voter that lags still lacks. Of a learner nothing was
     // acknowledged.
@@ -39,6 +42,22 @@ pub(super) fn may_delete(scene: &Scene<'_>, member: &MemberName, volume: &Uid, v
         all_voters_healthy(scene.seen, scene.record, scene.now, Some(member))
     } else {
         Ok(())
+    }
+}
+
+/// R10 at size zero, when there is no list: the list did not have the member when its volume was quarantined, and its name is not used again. What was
+/// acknowledged is on the volumes of the voters, as long as each of them is there and none is known to have other data.
+fn is_spare(scene: &Scene<'_>, member: &MemberName) -> Judged {
+    let (seen, record) = (scene.seen, scene.record);
+    let is_kept = |voter: &MemberName| {
+        seen.own_volume(record, voter).is_some_and(|volume| !volume.terminating && !volume.lost)
+    };
+    let all_agree = record.differ_since.is_none() && record.suspected.is_empty();
+    let has_voters = record.voters().next().is_some();
+    if all_agree && has_voters && record.voters().all(is_kept) {
+        Ok(())
+    } else {
+        forbid(Unsafe::DataKept(member.clone()))
     }
 }
 
