@@ -124,7 +124,6 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
     if record.is_of_another(&uid) && record_doubt.is_none() {
         record = record.for_another();
     }
-    // Of another class nothing is known.
     if record_doubt.is_none() {
         build_missing_template(cluster, &mut record, defaults);
     }

@@ -97,10 +97,7 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
         replacement: replacement::replacement(status),
         last_replacement: replacement::last(status),
         downgrading_to: status.goes_back_to.as_deref().and_then(|minor| minor.parse().ok()),
-        takes_defaults: status
-            .takes_defaults
-            .as_ref()
-            .map(|turn| Turn { since: Instant(turn.since.0.as_millisecond()), restarted: turn.restarted }),
+        takes_defaults: turn(status),
         defragmenting: status.defragmenting.as_ref().map(|ordered| Defragmenting {
             member: MemberName::new(&*ordered.member),
             pod: Uid::new(&*ordered.pod_uid),
@@ -112,6 +109,12 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
         quorum_recovery: status.quorum_recovery.as_ref().map(quorum_recovery::read),
         last_quorum_recovery: status.spent_quorum_recovery.as_deref().map(RecoverFrom::read),
     }
+}
+
+/// The cluster's turn to take new defaults of the operator, if it has it.
+pub fn turn(status: &EtcdClusterStatus) -> Option<Turn> {
+    let turn = status.takes_defaults.as_ref()?;
+    Some(Turn { since: Instant(turn.since.0.as_millisecond()), restarted: turn.restarted })
 }
 
 /// Writes the recorded facts into a status; what else it reports of members is kept.

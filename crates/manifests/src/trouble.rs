@@ -1,11 +1,19 @@
 //! Failures of writes and calls: their reason and message in status and events.
 
 use quorate_api::status::EtcdClusterStatus;
-use quorate_api::{ConditionType, Explanation, Reason};
+use quorate_api::{ConditionType, Explanation, Reason, keys};
 use quorate_model::{Instant, MemberName, Snapshot};
 
 use crate::certificate::CLIENT_USER;
 use crate::kind::Kind;
+
+/// How a person orders to replace a member.
+pub(crate) fn order_to_replace(member: &str) -> String {
+    format!(
+        "annotate the EtcdCluster with {}={member}/ID, with its ID from status.members",
+        keys::REPLACE_MEMBER
+    )
+}
 
 /// The API server refuses a write (`what` is its [`crate::Write::describe`]), until what its message names is changed.
 pub fn write_refused(what: &str, answer: &str, seen: &Snapshot, now: Instant) -> Explanation {
@@ -29,8 +37,9 @@ pub fn expansion_refused(what: &str, answer: &str, member: &MemberName) -> Expla
     let answer = answer.trim_end_matches('.');
     let message = format!(
         "cannot {what}: {answer}. Pods keep their present quota until every volume has grown. If the storage class does not allow \
-         expansion, set allowVolumeExpansion in it, or move the members to new volumes, one after another: annotate the EtcdCluster with \
-         operator.etcd.io/replace-member={member}/ID, with its ID from status.members. The new volume has the size and the storage class of the spec"
+         expansion, set allowVolumeExpansion in it, or move the members to new volumes, one after another: {}. The new volume has the size \
+         and the storage class of the spec",
+        order_to_replace(member.as_str())
     );
     Explanation::new(Reason::VolumeGrowing, message)
 }

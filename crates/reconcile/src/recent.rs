@@ -146,7 +146,7 @@ impl Recent {
         }
         // Without a quorum, and where nobody is to run, status has every voter as not healthy, and the time is of that.
         let Some(served_since) = status.and_then(quorum_since) else { return };
-        let earliest = Instant(now.0.saturating_sub(i64::try_from(COUNTS_FROM_BEFORE.0).unwrap_or(i64::MAX)));
+        let earliest = now.before(COUNTS_FROM_BEFORE);
         let earliest = earliest.max(served_since);
         for member in status.iter().flat_map(|status| &status.members).filter(|member| !member.healthy) {
             let Some(since) = &member.since else { continue };

@@ -280,7 +280,7 @@ fn up_to_date(picture: &Picture<'_>) -> Finding {
         let names = in_words(&stale, "runs", "run");
         return Finding::no(Reason::RollingOut, format!("{names} with an earlier Pod template"));
     }
-    let not_run = picture.voters_whose_pods(|pod| pod.runs);
+    let not_run = picture.voters_lacking(|pod| pod.runs);
     if !not_run.is_empty() {
         return Finding::no(Reason::MembersMissing, in_words(&not_run, "does not run", "do not run"));
     }

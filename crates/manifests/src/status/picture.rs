@@ -243,9 +243,9 @@ impl<'a> Picture<'a> {
             && self.sick.iter().all(|(member, _)| self.is_on_its_way(member))
     }
 
-    /// The voters that have no Pod, or whose Pods are not so.
-    pub(super) fn voters_whose_pods(&self, is_so: impl Fn(&Pod) -> bool) -> Vec<&str> {
-        let lacks = |voter: &&MemberName| !self.seen.pods.get(*voter).is_some_and(&is_so);
+    /// The voters without a Pod that has this.
+    pub(super) fn voters_lacking(&self, has: impl Fn(&Pod) -> bool) -> Vec<&str> {
+        let lacks = |voter: &&MemberName| !self.seen.pods.get(*voter).is_some_and(&has);
         self.record.voters().filter(lacks).map(MemberName::as_str).collect()
     }
 

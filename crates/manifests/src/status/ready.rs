@@ -59,7 +59,7 @@ pub(super) fn find(picture: &Picture<'_>, details: &Details) -> Finding {
     if up_to_date.holds != Some(true) && !waits_for_wave {
         return Finding::because(change(picture, up_to_date, progressing));
     }
-    let not_ready = picture.voters_whose_pods(|pod| pod.ready);
+    let not_ready = picture.voters_lacking(|pod| pod.ready);
     if !not_ready.is_empty() {
         let reason = if picture.is_coming_up() { degraded.why.reason() } else { Reason::MemberUnhealthy };
         return Finding::no(reason, in_words(&not_ready, "is not ready", "are not ready"));

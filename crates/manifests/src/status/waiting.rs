@@ -6,6 +6,7 @@ mod text;
 use std::collections::BTreeSet;
 
 use crate::certificate::CLIENT_USER;
+use crate::trouble::order_to_replace;
 use quorate_api::{Explanation, Reason, keys};
 use quorate_model::Waiting;
 use quorate_model::effect::Unsafe;
@@ -385,8 +386,8 @@ fn row(waiting: &Waiting) -> Row {
             Reason::ReplacementDisabled,
             format!(
                 "{member} has no usable data: {loss}. It is not replaced, because spec.recovery.enabled is false. Set it to \
-                 true, or annotate the EtcdCluster with operator.etcd.io/replace-member={member}/ID, \
-                 with its ID from status.members"
+                 true, or {}",
+                order_to_replace(member.as_str())
             ),
         ),
         Waiting::Downgrading(why) => moves(Reason::Downgrading, why),
@@ -403,9 +404,8 @@ fn row(waiting: &Waiting) -> Row {
             format!(
                 "the volume of {member} has not grown to spec.storageSpec.volumeSizeRequest yet, and the larger quota of the edit \
                  would not fit on it. Until then Pods are as they were. If its storage class does not allow expansion, move the members to \
-                 new volumes, one after another: annotate the EtcdCluster with operator.etcd.io/replace-member={member}/ID, with its ID from \
-                 status.members. Or set \
-                 spec.etcd.quotaBackendBytes to the present quota"
+                 new volumes, one after another: {}. Or set spec.etcd.quotaBackendBytes to the present quota",
+                order_to_replace(member.as_str())
             ),
         ),
         Waiting::Recovering { from, logs } => moves(Reason::RecoveringQuorum, text::recovering(from, logs)),

@@ -13,7 +13,7 @@ use quorate_api::backup::{BackupPhase, EtcdBackupSpec, JobTemplate};
 use quorate_api::job::{ListOrder, LookOrder, VerifyOrder};
 use quorate_api::schedule::EtcdBackupScheduleStatus;
 use quorate_api::{EtcdBackup, EtcdBackupSchedule, Explanation, Reason, duration, keys};
-use quorate_model::{ClockDifference, Instant};
+use quorate_model::{ClockDifference, Instant, Present};
 
 use super::cron::CronTimes;
 use super::look::{self, Sighting};
@@ -133,8 +133,8 @@ pub fn decide(seen: Seen<'_>) -> Decision {
     let mut first = None;
     let mut held_up = false;
     // A backup of a time that is still to come by the API server's clock would be nobody's, and would have the name when that comes.
-    let ahead = ahead(seen.clock);
-    let by_api = Instant(now.0.saturating_sub(ahead));
+    let by_api = Present::new(now, seen.clock).earliest;
+    let ahead = now - by_api;
     if spec.suspend {
         status.next = None;
     } else {
@@ -178,19 +178,11 @@ pub fn decide(seen: Seen<'_>) -> Decision {
     let test = verify::decide(seen, &mut status, tests.as_ref(), &mut events);
     let due = prune(seen, &status, &times);
     let look = look::decide(seen, &mut status, &due.unseen, &mut events);
-    let next = status.next.as_ref().map(|next| Instant(at(next).0.saturating_add(ahead)));
+    let next = status.next.as_ref().map(|next| at(next) + ahead);
     let wake = [next, test.wake, listed.wake, look.wake].into_iter().flatten().min();
     let prune = (!due.pruned.is_empty()).then_some(NextAct::Prune(due.pruned));
     let then = test.then.or(listed.then).or(look.then).or(prune).unwrap_or(NextAct::Wait(wake));
     Decision { first, records: listed.records, sightings: look.sightings, status, then, events }
-}
-
-/// By how many milliseconds the operator's clock is ahead of the API server's, if that is too much.
-fn ahead(clock: Option<ClockDifference>) -> i64 {
-    match clock {
-        Some(ClockDifference::Ahead(span)) => i64::try_from(span.0).unwrap_or(i64::MAX),
-        Some(ClockDifference::Behind(_)) | None => 0,
-    }
 }
 
 /// The time that a backup of the schedule was created for.

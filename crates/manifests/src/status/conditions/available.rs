@@ -13,6 +13,7 @@ use super::{Finding, coming_up, in_words, not_running, split, without_quorum};
 use crate::kind::Kind;
 use crate::service;
 use crate::status::picture::Picture;
+use crate::trouble::order_to_replace;
 
 pub(super) fn find(picture: &Picture<'_>) -> Finding {
     if let Some(text) = picture.waits(split) {
@@ -42,7 +43,7 @@ fn refusing_alarms(picture: &Picture<'_>) -> Option<String> {
     let named: Vec<String> = alarms.iter().map(|alarm| named(alarm, picture)).collect();
     let any = |kind| alarms.iter().any(|alarm| alarm.kind == kind);
     let cure = if any(AlarmKind::Corrupt) || picture.seen.has_unnamed_alarm(picture.now) {
-        corrupt(picture).to_owned()
+        corrupt(picture)
     } else if any(AlarmKind::NoSpace) {
         no_space(picture, &alarms)
     } else {
@@ -53,16 +54,20 @@ fn refusing_alarms(picture: &Picture<'_>) -> Option<String> {
 }
 
 /// What becomes of data that differ. etcd serves reads from before the applier that refuses under the alarm (`applierV3Corrupt`).
-fn corrupt(picture: &Picture<'_>) -> &'static str {
+fn corrupt(picture: &Picture<'_>) -> String {
     if picture.seen.replacement_policy.enabled {
         "The data of a member may differ from its peers', and reads are served, so that member may answer with wrong data. The operator \
          compares the members, replaces the one whose data differ from those of a majority when spec.recovery.gracePeriod is over, and \
          disarms the alarm when all have the same data; Progressing says what it waits for. To hasten that, lower \
          spec.recovery.gracePeriod"
+            .to_owned()
     } else {
-        "The data of a member may differ from its peers', and reads are served, so that member may answer with wrong data. \
+        format!(
+            "The data of a member may differ from its peers', and reads are served, so that member may answer with wrong data. \
          spec.recovery.enabled is false: compare the members (`etcdctl endpoint hashkv --cluster`), and have the one replaced whose \
-         data differ: annotate the EtcdCluster with operator.etcd.io/replace-member=MEMBER/ID, with its ID from status.members. The alarm is disarmed when all have the same data"
+         data differ: {}. The alarm is disarmed when all have the same data",
+            order_to_replace("MEMBER")
+        )
     }
 }
 

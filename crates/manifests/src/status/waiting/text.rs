@@ -14,6 +14,7 @@ use quorate_model::{ClusterId, Instant, MemberName};
 
 use super::super::time;
 use crate::record::witness;
+use crate::trouble::order_to_replace;
 
 /// `demo-0, demo-1`.
 pub(super) fn names(members: &[MemberName]) -> String {
@@ -282,9 +283,10 @@ pub(super) fn not_compared(unknown: &BTreeSet<MemberName>, kept_out: &[MemberNam
             names(kept_out)
         );
     }
-    text.push_str(
-        ". Make them run again. One that cannot is replaced on order: annotate the EtcdCluster with \
-         operator.etcd.io/replace-member=MEMBER/ID, with its ID from status.members. The runbook has more (DataInconsistent)",
+    let _ = write!(
+        text,
+        ". Make them run again. One that cannot is replaced on order: {}. The runbook has more (DataInconsistent)",
+        order_to_replace("MEMBER")
     );
     text
 }
@@ -349,8 +351,8 @@ pub(super) fn claim_terminating(member: &MemberName, outlook: ClaimOutlook) -> S
         }
         ClaimOutlook::MovesOnOrder => {
             format!(
-                "It does not move to a new claim by itself, because spec.recovery.enabled is false: annotate the EtcdCluster with \
-                 operator.etcd.io/replace-member={member}/ID, with its ID from status.members"
+                "It does not move to a new claim by itself, because spec.recovery.enabled is false: {}",
+                order_to_replace(member.as_str())
             )
         }
         ClaimOutlook::Stays => {

@@ -10,7 +10,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::gauge::ConstGauge;
 use quorate_api::cluster::OperatorDefaults;
 use quorate_api::{ConditionType, EtcdCluster};
-use quorate_manifests::{Defaults, data_store, resolve};
+use quorate_manifests::{Defaults, data_store, record, resolve};
 use quorate_model::quorum::has_quorum;
 use quorate_model::record::Turn;
 use quorate_model::snapshot::DefaultsTurn;
@@ -165,8 +165,7 @@ fn may_roll(cluster: &EtcdCluster) -> bool {
 
 /// Its turn, if it is on its way. One that is paused or stopped is not, and keeps nobody from being next.
 fn turn_of(cluster: &EtcdCluster) -> Option<Turn> {
-    let turn = cluster.status.as_ref()?.takes_defaults.as_ref().filter(|_| may_roll(cluster))?;
-    Some(Turn { since: Instant(turn.since.0.as_millisecond()), restarted: turn.restarted })
+    record::turn(cluster.status.as_ref()?).filter(|_| may_roll(cluster))
 }
 
 /// Why it is not well, by its last status: a member that is not healthy or has no Pod, or no quorum.
