@@ -40,7 +40,8 @@ pub const KEEP: [(&str, &str); 3] = [
     ("kustomize.toolkit.fluxcd.io/prune", "disabled"),
 ];
 
-/// Annotation on an EtcdCluster: its data are older than those that it was stopped with, and that is known. The value is the cluster ID.
+/// Annotation on an EtcdCluster: its data are older than those that it was stopped with, and that is known. The value is the cluster
+/// ID and the revision that etcd has: `85ce4f421a7c391d/800`.
 pub const ACCEPT_DATA_LOSS: &str = "operator.etcd.io/accept-data-loss";
 
 /// Annotation that confirms the record in status as it is, where it does not have the hash that stands beside it: the hash of that

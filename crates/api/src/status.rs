@@ -150,10 +150,10 @@ pub struct EtcdClusterStatus {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub hibernating: bool,
 
-    /// How far etcd's log had come when the cluster went to size zero, as an index of raft. It goes once the cluster is seen to have come as far
-    /// again after it woke. Recorded.
+    /// The revision that etcd had when the cluster went to size zero. It goes once the cluster is seen to have that revision again after it
+    /// woke. Recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stopped_at_index: Option<i64>,
+    pub stopped_at_revision: Option<i64>,
 
     /// The Secret with all that an application connects with, once it exists. By this field tools for service bindings know an
     /// EtcdCluster as a provisioned service (servicebinding.io). Absent while etcd's auth refuses its certificate: bind an EtcdUser then.

@@ -28,8 +28,8 @@ use quorate_model::snapshot::{
     Volume,
 };
 use quorate_model::{
-    ClusterId, ClusterRef, ClusterUid, ManagedObject, MemberId, MemberName, Ordinal, Record, Snapshot, Span,
-    Target, Uid, Version,
+    ClusterId, ClusterRef, ClusterUid, ManagedObject, MemberId, MemberName, Ordinal, Record, Revision,
+    Snapshot, Span, Target, Uid, Version,
 };
 use serde_json::Value;
 
@@ -187,7 +187,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         claims_not_read: BTreeMap::new(),
         successors: BTreeMap::new(),
         recover_from: recover_from(meta),
-        accepts_loss: meta.annotations.as_ref().and_then(|all| all.get(keys::ACCEPT_DATA_LOSS)?.parse().ok()),
+        accepts_loss: accepts_loss(meta),
         rotation_policy,
         auth_policy,
         last_nodes: last_nodes(cluster),
@@ -346,6 +346,12 @@ fn adopt_copies(meta: &ObjectMeta) -> (Option<ClusterId>, Option<Invalid>) {
 fn recover_from(meta: &ObjectMeta) -> Option<RecoverFrom> {
     let annotation = meta.annotations.as_ref()?.get(keys::RECOVER_QUORUM_FROM)?;
     Some(RecoverFrom::read(annotation))
+}
+
+/// The data that a person accepts although the cluster was stopped with later ones: `85ce4f421a7c391d/800`.
+fn accepts_loss(meta: &ObjectMeta) -> Option<(ClusterId, Revision)> {
+    let (cluster, revision) = meta.annotations.as_ref()?.get(keys::ACCEPT_DATA_LOSS)?.split_once('/')?;
+    Some((cluster.parse().ok()?, Revision(revision.parse().ok()?)))
 }
 
 /// Where members run or ran last, by status.

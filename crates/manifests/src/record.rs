@@ -20,7 +20,9 @@ use quorate_model::auth::{AuthStage, ClientGrace};
 use quorate_model::quorum_recovery::RecoverFrom;
 use quorate_model::record::{Abandoned, Defragmenting, FailedLearners, Leaving, Member, Stage, Turn};
 use quorate_model::target::{Medium, Retention, Storage};
-use quorate_model::{ClusterUid, Fingerprint, Instant, MemberName, Ordinal, Record, Target, Token, Uid};
+use quorate_model::{
+    ClusterUid, Fingerprint, Instant, MemberName, Ordinal, Record, Revision, Target, Token, Uid,
+};
 
 pub(crate) use incarnation::write_order as ordered_by;
 
@@ -80,7 +82,7 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
             AbandonedReason::Unknown => None,
         }),
         hibernating: status.hibernating,
-        stopped_at: status.stopped_at_index.and_then(|index| u64::try_from(index).ok()),
+        stopped_at: status.stopped_at_revision.map(Revision),
         next_ordinal: Ordinal(status.next_ordinal.unwrap_or(0)),
         target: status.target.as_ref().and_then(read_target),
         failed_learners: status.failed_learners.as_ref().map(|failed| FailedLearners {
@@ -199,7 +201,7 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
     status.auth = auth.map(|stage| AuthStatus { stage: stage.as_str().to_owned() });
     status.certificates = Some(certificates).filter(|own| *own != CertificatesStatus::default());
     status.hibernating = *hibernating;
-    status.stopped_at_index = stopped_at.and_then(|index| i64::try_from(index).ok());
+    status.stopped_at_revision = stopped_at.map(|revision| revision.0);
     status.next_ordinal = (next_ordinal.0 > 0).then_some(next_ordinal.0);
     status.target = target.as_ref().map(write_target);
     status.failed_learners = failed_learners.as_ref().map(|failed| FailedLearnersStatus {

@@ -217,7 +217,7 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             claim_terminating(ClaimOutlook::Deleted)
         }
         Waiting::ClaimTerminating { outlook: ClaimOutlook::Deleted, .. } => Waiting::VolumeLost(demo()),
-        Waiting::VolumeLost(_) => Waiting::DataWentBack { had: 1200, has: 800 },
+        Waiting::VolumeLost(_) => Waiting::DataWentBack { had: Revision(1200), has: Revision(800) },
         Waiting::DataWentBack { .. } => Waiting::UnknownPods(vec![name("demo-0"), demo()]),
         Waiting::UnknownPods(_) => {
             Waiting::Quorum { healthy: 1, voters: 3, why: "no voter that answers has a leader".to_owned() }

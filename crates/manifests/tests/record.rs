@@ -260,7 +260,7 @@ fn record() -> impl Strategy<Value = Record> {
                     spent_disable_auth: hibernating.then_some(ClusterId(9)),
                     abandoned,
                     hibernating,
-                    stopped_at: hibernating.then(|| u64::from(next)),
+                    stopped_at: hibernating.then(|| Revision(i64::from(next))),
                     next_ordinal: Ordinal(next),
                     target,
                     failed_learners: (attempt > 4).then(|| FailedLearners {

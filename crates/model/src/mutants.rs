@@ -32,7 +32,7 @@ macro_rules! rules {
     };
 }
 
-// R4, R8, R19, R22, R23, R24, R25, R26, the parts of R15, L3, P and what is verified are shown to be needed by the simulation; R13, R14 and R18 by tests of the operator.
+// R4, R8, R19, R22, R23, R24, R25, R26, Z3, the parts of R15, L3, P and what is verified are shown to be needed by the simulation; R13, R14 and R18 by tests of the operator.
 rules! {
     R4 = "R4",
     R8 = "R8",
@@ -53,6 +53,7 @@ rules! {
     R24 = "R24",
     R25 = "R25",
     R26 = "R26",
+    Z3 = "Z3",
     R19Bundle = "R19 bundle",
     R19Told = "R19 told",
     R19OfData = "R19 of data",

@@ -9,7 +9,7 @@ use std::fmt;
 use crate::adoption::Earlier;
 use crate::auth::{AuthStage, ClientGrace};
 use crate::certificate::{Ca, Fingerprint, Leaf};
-use crate::ids::{ClusterId, MemberId};
+use crate::ids::{ClusterId, MemberId, Revision};
 use crate::incarnation::{Incarnation, NextIncarnation};
 use crate::names::{ClusterUid, MemberName, Ordinal, Token, Uid};
 use crate::quorum_recovery::{QuorumRecovery, RecoverFrom};
@@ -76,8 +76,8 @@ pub struct Record {
     pub abandoned: Option<Abandoned>,
     /// The cluster is at size zero: Pods stopped, volumes kept.
     pub hibernating: bool,
-    /// How far etcd's log had come when the cluster went to size zero (raft index), until it is seen to have come as far again.
-    pub stopped_at: Option<u64>,
+    /// The revision that etcd had when the cluster went to size zero, until it is seen to have it again.
+    pub stopped_at: Option<Revision>,
     /// The ordinal the next new member gets (R2).
     pub next_ordinal: Ordinal,
     /// The committed target.

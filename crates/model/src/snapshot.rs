@@ -112,8 +112,8 @@ pub struct Snapshot {
     pub orders: Vec<RestoreOrder>,
     /// The annotation that orders to recover a lost quorum.
     pub recover_from: Option<RecoverFrom>,
-    /// The cluster of which a person knows that its data are older than those that it was stopped with.
-    pub accepts_loss: Option<ClusterId>,
+    /// The cluster of which a person knows that its data are older than those that it was stopped with, and the revision that it has.
+    pub accepts_loss: Option<(ClusterId, Revision)>,
     /// What people say about the rotation of certificate authorities.
     pub rotation_policy: RotationPolicy,
     /// What people ask of etcd's auth.

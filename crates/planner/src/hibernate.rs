@@ -1,6 +1,7 @@
 //! Size zero and wake. Z1 delete Pods: first those that are not labelled joined, then all others; Z2 volumes and ids stay. On waking W1
 //! creates all Pods at once on the same volumes, as `existing`.
 
+use quorate_model::mutants::{Rule, is_broken};
 use quorate_model::snapshot::Pod;
 use quorate_model::{MemberName, Step, Waiting};
 
@@ -12,8 +13,8 @@ pub(crate) fn stop_or_wake(draft: &mut Draft<'_>) -> Flow {
     if draft.record.hibernating != at_zero {
         let step = if at_zero { Step::Z1 } else { Step::Z2 };
         // More may be written until the members stop, never less.
-        let applied = |voter| draft.status_of(voter).map(|status| status.applied);
-        let stopped_at = draft.record.voters().filter_map(applied).max();
+        let revision = |voter| draft.status_of(voter).map(|status| status.revision);
+        let stopped_at = draft.record.voters().filter_map(revision).max();
         let stopped_at = stopped_at.filter(|_| at_zero && !draft.record.is_in_memory());
         draft.write_record(step, |record| {
             record.hibernating = at_zero;
@@ -41,14 +42,17 @@ pub(crate) fn stop_or_wake(draft: &mut Draft<'_>) -> Flow {
 
 /// Z3: whether the cluster has what it was stopped with. A storage snapshot of every volume that was restored meanwhile is a quorum like any
 /// other, and etcd serves it. No client is led to a member before that is known, and where the data went back nothing goes on until a person says
-/// that this is known. Whoever leads has applied all that a quorum had when it was elected.
+/// that this is known. Whoever leads has applied all that a quorum had when it was elected. The revision counts what clients wrote, and nothing
+/// else: raft's index grows by every election, until it is that of before.
 pub(crate) fn verify_woken(draft: &mut Draft<'_>) -> Flow {
     let Some(had) = draft.record.stopped_at else { return ON };
     let leader = draft.record.voters().find(|voter| draft.is_leader(voter)).cloned();
-    let applied = leader.and_then(|leader| draft.status_of(&leader)).map(|status| status.applied);
-    let Some(has) = applied else { return ON };
-    let is_accepted = draft.seen.accepts_loss.is_some() && draft.seen.accepts_loss == draft.record.cluster_id;
-    if has >= had || is_accepted {
+    let revision = leader.and_then(|leader| draft.status_of(&leader)).map(|status| status.revision);
+    let Some(has) = revision else { return ON };
+    // That of this time: the annotation may still be there when the cluster sleeps once more.
+    let is_accepted =
+        draft.record.cluster_id.is_some_and(|cluster| draft.seen.accepts_loss == Some((cluster, has)));
+    if has >= had || is_accepted || is_broken(Rule::Z3) {
         draft.write_record(Step::Z3, |record| record.stopped_at = None);
         return ON;
     }

@@ -89,6 +89,8 @@ pub struct World {
     pub replies: bool,
     /// The committed index.
     pub committed: u64,
+    /// The revision of etcd's store.
+    pub revision: i64,
     /// When progress was proved last.
     pub proved_at: Option<Instant>,
     counter: u64,
@@ -236,6 +238,7 @@ impl World {
             defragmentations: Vec::new(),
             replies: true,
             committed: 100,
+            revision: 7,
             proved_at: None,
             counter: 0,
             versions: BTreeMap::new(),
@@ -503,7 +506,7 @@ impl World {
                     applied: self.hung.get(&pod).copied().unwrap_or(self.committed),
                     // Restored in place: raised.
                     revision: Revision(
-                        7 + self.seen.record.incarnation.as_ref().map_or(0, |_| 1_000_000_000),
+                        self.revision + self.seen.record.incarnation.as_ref().map_or(0, |_| 1_000_000_000),
                     ),
                     version,
                     alarms: self.alarms.iter().copied().collect(),

@@ -91,6 +91,9 @@ pub struct Group {
     lost: Vec<u64>,
     /// The snapshot that its first member was restored from, if it was.
     began_with: Option<Arc<Snap>>,
+    /// What a disk had that had all committed entries before the last write of a client: what a storage snapshot of that moment has. It is of
+    /// the path that reached a state, so it is not hashed.
+    before_last_write: Option<Stored>,
 }
 
 /// A committed entry.
@@ -224,6 +227,7 @@ impl Etcd {
                 stored,
                 lost,
                 began_with,
+                before_last_write: _,
             } = group;
             (id, bootstrap_conf, log, leader, deposed, matched, stored, lost, began_with).hash(hasher);
             transfer.map(|(to, _)| to).hash(hasher);

@@ -66,6 +66,8 @@ pub struct Oracle {
     quarantined_at: BTreeMap<String, Instant>,
     /// Since when status records that a member may be lost.
     suspected_at: BTreeMap<MemberName, Instant>,
+    /// The last write that the operator knew of when status recorded that the cluster sleeps.
+    slept_with: Option<(ClusterId, u64)>,
     /// The endpoints, Pods by uid, behind which a client is not served although a quorum serves, and since when.
     misled_since: BTreeMap<String, Instant>,
 }
@@ -85,7 +87,7 @@ impl Oracle {
     pub fn fingerprint(&self, hasher: &mut impl Hasher) {
         (&self.violations, &self.served, &self.volumes_used, &self.late_volumes, &self.versions).hash(hasher);
         (&self.incarnations, self.forgoes_data, &self.ordered).hash(hasher);
-        (&self.replaceable, &self.given_up).hash(hasher);
+        (&self.replaceable, &self.given_up, self.slept_with).hash(hasher);
         for at in self.misled_since.keys() {
             at.hash(hasher);
         }
@@ -128,6 +130,7 @@ impl Oracle {
     pub fn forget_names(&mut self) {
         self.volumes_used.clear();
         self.versions.clear();
+        self.slept_with = None;
     }
 
     /// A person ordered to replace the data of this cluster.

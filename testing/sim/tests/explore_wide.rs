@@ -69,6 +69,14 @@ fn a_restored_etcd_cluster_serves_its_data_once_they_are_adopted() {
 }
 
 #[test]
+fn clients_are_sent_to_no_data_that_went_back() {
+    let strikes = |fault: &Fault| matches!(fault, Fault::WentBack(_) | Fault::KillPod(_) | Fault::Crash);
+    for sizes in [&[1, 0, 1][..], &[3, 0, 3]] {
+        explored("went back", sizes, 2, strikes);
+    }
+}
+
+#[test]
 fn late_requests_arrive_at_any_moment() {
     let strikes = |fault: &Fault| matches!(fault, Fault::Request(RequestOutcome::Late) | Fault::Arrives);
     for sizes in [&[3][..], &[1, 2], &[3, 4], &[3, 2], &[3, 0, 3]] {

@@ -38,3 +38,4 @@ mod room;
 mod rotate;
 mod status_and_data;
 mod stopping;
+mod went_back;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Unsafe;
 use crate::adoption::Unadoptable;
-use crate::ids::{ClusterId, MemberId};
+use crate::ids::{ClusterId, MemberId, Revision};
 use crate::incarnation::Order;
 use crate::names::{MemberName, PeerUrl};
 use crate::quorum_recovery::{Log, RecoverFrom};
@@ -159,10 +159,10 @@ pub enum Waiting {
     VolumeLost(MemberName),
     /// Z3: the cluster woke with older data than it was stopped with.
     DataWentBack {
-        /// The index of raft that it was stopped at.
-        had: u64,
-        /// The index that its leader has applied.
-        has: u64,
+        /// The revision that it was stopped at.
+        had: Revision,
+        /// The revision that its leader has.
+        has: Revision,
     },
     /// Pods run that status does not record, and nothing identifies their data.
     UnknownPods(Vec<MemberName>),

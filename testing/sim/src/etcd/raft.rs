@@ -25,6 +25,9 @@ impl Etcd {
     /// does not store it sends it to the others beside writing it, so it is committed, and nobody acknowledges it.
     pub(super) fn commit(&mut self, cluster: ClusterId, entry: Entry) -> bool {
         self.commit_as(cluster, |group| {
+            if matches!(entry, Entry::Write(_)) {
+                group.before_last_write = Some(group.tip.clone());
+            }
             group.log.push(entry);
             group.tip.len = group.log.len();
         })

@@ -217,6 +217,23 @@ impl Etcd {
         true
     }
 
+    /// The storage puts a snapshot of before the last write of a client in the place of a volume that no process uses. `false` where the
+    /// volume has no more than that, or where membership, auth, alarms or the version have changed since.
+    pub fn go_back(&mut self, dir: &str) -> bool {
+        let Some(own) = self.dirs.get(dir) else { return false };
+        let Some(group) = self.group(own.cluster) else { return false };
+        let Some(before) = group.before_last_write.clone() else { return false };
+        let lost = group.log.get(before.len..own.stored.len).unwrap_or_default();
+        let only_writes = lost.iter().all(|entry| matches!(entry, super::Entry::Write(_)));
+        let Stored { len, without_effect, term, mib, .. } = before;
+        let as_before = Stored { len, without_effect, term, mib, ..own.stored.clone() } == before;
+        let is_used = self.processes.values().any(|process| process.launch.dir == dir);
+        if lost.is_empty() || !only_writes || !as_before || is_used {
+            return false;
+        }
+        self.dirs.get_mut(dir).map(|own| own.stored = before).is_some()
+    }
+
     /// The volume is as it was some entries ago: the storage restored an earlier snapshot of it.
     pub fn roll_back(&mut self, dir: &str, entries: usize) -> bool {
         let Some(own) = self.dirs.get_mut(dir).filter(|own| own.stored.len >= entries) else { return false };

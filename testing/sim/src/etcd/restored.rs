@@ -59,6 +59,7 @@ impl Etcd {
                 stored: BTreeSet::new(),
                 lost: Vec::new(),
                 began_with: Some(snap.clone()),
+                before_last_write: None,
             }));
         }
         let astray = self.group(id).is_some_and(|group| group.began_with.as_ref() != Some(snap));

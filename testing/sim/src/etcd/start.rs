@@ -147,6 +147,7 @@ impl Etcd {
                 stored: BTreeSet::new(),
                 lost: Vec::new(),
                 began_with: None,
+                before_last_write: None,
             };
             self.groups.push(Arc::new(group));
         }

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use quorate_apistore::fields::{condition, deleting, name, text, uid};
+use quorate_api::keys;
+use quorate_apistore::fields::{annotation, condition, deleting, name, text, uid};
 use quorate_apistore::selectors::map_selects;
 use quorate_manifests::Kind;
 use quorate_model::quorum::has_quorum;
@@ -34,6 +35,42 @@ impl World {
         self.oracle.misled_since.retain(|at, _| misled.contains(at));
         for at in misled {
             self.oracle.misled_since.entry(at).or_insert(now);
+        }
+    }
+
+    /// Notes what the operator knew of clients' writes when it decided that the cluster sleeps.
+    pub(crate) fn note_sleep(&mut self, observed: &Snapshot, plan: &Plan) {
+        let begins = plan.record.hibernating && !observed.record.hibernating;
+        let Some(cluster) = plan.record.cluster_id.filter(|_| begins && !plan.record.is_in_memory()) else {
+            return;
+        };
+        let Some(group) = self.etcd.group(cluster) else { return };
+        let replies = observed.etcd.answers.values().filter_map(|answer| answer.reply.as_ref().ok());
+        let revision =
+            replies.filter(|reply| reply.cluster_id == cluster).map(|reply| reply.revision.0).max();
+        // Where no member answered, nothing is known.
+        let Some(revision) = revision else { return };
+        let held = i64::try_from(group.writes().count()).unwrap_or(i64::MAX);
+        let later = usize::try_from(group.revision() - revision).unwrap_or(0);
+        let known = usize::try_from(held).unwrap_or(0).saturating_sub(later);
+        let last = group.writes().take(known).max().map(|write| (cluster, write));
+        self.oracle.slept_with = self.oracle.slept_with.filter(|(of, _)| *of == cluster).max(last);
+    }
+
+    /// Checks that no client is sent to a cluster that woke with less than it was stopped with, unless a person accepts that.
+    pub(crate) fn judge_data_that_went_back(&mut self) {
+        let Some((cluster, last)) = self.oracle.slept_with else { return };
+        let Some(group) = self.etcd.group(cluster) else { return };
+        let Some(lost) = group.lost().iter().find(|write| **write <= last).copied() else { return };
+        let object = self.object(Kind::Cluster, &self.at.name);
+        let accepted = object.as_deref().and_then(|object| annotation(object, keys::ACCEPT_DATA_LOSS));
+        if accepted == Some(&format!("{cluster}/{}", group.revision())) {
+            self.oracle.slept_with = None;
+        } else if self.record().cluster_id == Some(cluster) && !self.endpoints().is_empty() {
+            let how = format!(
+                "clients are sent to cluster {cluster}, which woke without acknowledged write {lost}"
+            );
+            self.oracle.add_violation(Property::DataDoNotGoBack, how);
         }
     }
 

@@ -40,6 +40,8 @@ pub enum Property {
     AvailableMeansQuorum,
     /// R24: a client of the client Service is served while a quorum serves.
     ClientsAreServed,
+    /// Z3: no client is sent to older data than the cluster was stopped with, unless a person accepts that.
+    DataDoNotGoBack,
     /// S10: data go one minor version at a time, and no binary starts on data of a newer cluster version.
     VersionsGoForward,
     /// R27: no Pod that serves is ended for a successor that the API server refuses.
@@ -103,6 +105,7 @@ impl fmt::Display for Property {
             Self::SnapshotIsThere => "R1: every member has what the cluster was restored from",
             Self::AvailableMeansQuorum => "S9: Available means quorum",
             Self::ClientsAreServed => "R24: clients are sent to members that serve",
+            Self::DataDoNotGoBack => "Z3: no client is sent to data that went back",
             Self::VersionsGoForward => {
                 "S10: versions go one minor at a time, and back only as far as the data allow"
             }

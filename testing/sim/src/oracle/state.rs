@@ -205,10 +205,13 @@ impl World {
         self.judge_trust();
         self.see_clients();
         self.see_suspected();
+        self.judge_data_that_went_back();
         self.judge_incarnation();
         let mut violated = Vec::new();
         for group in self.etcd.groups() {
-            if let Some(lost) = group.lost().first() {
+            // What the storage took away is not lost by anybody else. Then no client may be sent there.
+            let lost = group.lost().first().filter(|_| !self.faults.went_back.contains(&group.id()));
+            if let Some(lost) = lost {
                 let how = format!("cluster {} lost acknowledged write {lost}", group.id());
                 violated.push((Property::AcknowledgedWritesStay, how));
             }

@@ -136,7 +136,7 @@ impl World {
         );
         lines.extend(defragmenting.iter().map(|ordered| format!("{} is being defragmented", ordered.member)));
         lines.extend(hibernating.then(|| "hibernating".to_owned()));
-        lines.extend(stopped_at.map(|index| format!("stopped at index {index}")));
+        lines.extend(stopped_at.map(|revision| format!("stopped at revision {revision}")));
         lines.extend(target.iter().map(|target| {
             format!("target: size {}, version {}, {:?}", target.size, target.version, target.storage.medium)
         }));

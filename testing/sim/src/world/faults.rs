@@ -102,6 +102,9 @@ pub enum Fault {
     LoseVolume(String),
     /// F17: somebody deletes the claim of a member. Kubernetes keeps it, and its data, as long as a Pod names it, and no longer.
     DeleteClaim(String),
+    /// F17: while the cluster sleeps, a storage snapshot of before the last write of a client is put in the place of the volume of this member,
+    /// or of all volumes, if the name is empty.
+    WentBack(String),
     /// F17: a volume is emptied, and all containers of its Pod, if it exists, start again.
     Wipe(String),
     /// F17: the volume of a member is mounted empty, and all containers of its Pod start again. Its data are not lost.

@@ -154,6 +154,7 @@ impl World {
             line = in_words(&planned.plan);
             self.last_plan = Some(planned.clone());
             self.oracle.plan(&planned.snapshot, &planned.plan, &planned.status, &truth);
+            self.note_sleep(&planned.snapshot, &planned.plan);
         }
         self.carry_on(&mut pass, memory);
         match pass.end() {

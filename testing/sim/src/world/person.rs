@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use quorate_api::keys;
-use quorate_apistore::fields::{annotation, condition, deleting, integer, name, text, uid};
+use quorate_apistore::fields::{annotation, condition, deleting, integer, items, name, text, uid};
 use quorate_apistore::store::{DeleteOptions, Part};
 use quorate_manifests::Kind;
 use quorate_model::quorum::has_quorum;
@@ -41,6 +41,9 @@ impl World {
             return self.mends();
         }
         if let Some(line) = self.adopts() {
+            return Some(line);
+        }
+        if let Some(line) = self.accepts_loss(&cluster) {
             return Some(line);
         }
         let size = integer(&cluster, "/spec/size").unwrap_or(0);
@@ -199,6 +202,22 @@ impl World {
             any |= delete(&self.store, Kind::Volume, volume, None);
         }
         any.then(|| "a person deletes the volumes, which have no cluster ID".to_owned())
+    }
+
+    /// The person reads that the data went back, has no later ones, and accepts that.
+    fn accepts_loss(&self, cluster: &Value) -> Option<String> {
+        let conditions = items(cluster, "/status/conditions");
+        if !conditions.iter().any(|condition| condition["reason"] == "DataWentBack") {
+            return None;
+        }
+        let id = text(cluster, "/status/clusterID");
+        let group = id.parse().ok().and_then(|id| self.etcd.group(id))?;
+        let id = format!("{id}/{}", group.revision());
+        let is_accepted = annotation(cluster, keys::ACCEPT_DATA_LOSS) == Some(id.as_str());
+        let accepted = self.change(&key(Kind::Cluster, &self.at, &self.at.name), Part::Main, |cluster| {
+            cluster["metadata"]["annotations"][keys::ACCEPT_DATA_LOSS] = json!(id);
+        });
+        (!is_accepted && accepted.is_ok()).then(|| "a person accepts that the data went back".to_owned())
     }
 
     fn resize(&self, size: i64) -> Option<()> {

@@ -115,11 +115,20 @@ pub fn all() -> Vec<Named> {
                 [0, { "fault": { "spoil-status": "clusterID" } }],
             ]),
         ),
+        // A storage snapshot of before the last write takes the place of every volume of a cluster that sleeps.
+        of_data_that_went_back(),
         // A member that serves is removed at once.
         named("StillServes", Property::ClientsAreServed, [3, 2], json!([])),
         // A promoted member is never heard, and the scale-in that would remove it does not begin.
         named("L3", Property::GoalIsReached, [3, 4], json!([["after:G6", for_good("cut", "demo-3")]])),
     ]
+}
+
+fn of_data_that_went_back() -> Named {
+    let went_back = json!([[0, { "fault": { "went-back": "" } }]]);
+    let mut named = named("Z3", Property::DataDoNotGoBack, [3, 3], went_back);
+    named.history.before.push(plain(0));
+    named
 }
 
 fn of_denied_pods() -> Named {

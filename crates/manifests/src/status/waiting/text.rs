@@ -10,7 +10,7 @@ use quorate_model::quorum_recovery::{Log, RecoverFrom};
 use quorate_model::record::RecordDoubt;
 use quorate_model::rotation::{Rotation, RotationStage};
 use quorate_model::snapshot::{Database, KeptOutByAuth};
-use quorate_model::{ClusterId, Instant, MemberName};
+use quorate_model::{ClusterId, Instant, MemberName, Revision};
 
 use super::super::time;
 use crate::record::witness;
@@ -325,11 +325,11 @@ pub(super) fn recovering(from: &RecoverFrom, logs: &[(MemberName, Result<Log, St
     text
 }
 
-pub(super) fn data_went_back(had: u64, has: u64) -> String {
+pub(super) fn data_went_back(had: Revision, has: Revision) -> String {
     format!(
-        "the cluster was stopped at index {had} of its log, and woke with {has}: its volumes were restored from an earlier time meanwhile, so writes that were \
+        "the cluster was stopped at revision {had}, and woke with revision {has}: its volumes were restored from an earlier time meanwhile, so writes that were \
          acknowledged are missing. No client is led to it. Set spec.size to 0 and restore the later volumes, or restore a backup with an \
-         EtcdRestore. If these are the data that you want, annotate the EtcdCluster with {}=CLUSTER-ID (status.clusterID)",
+         EtcdRestore. If these are the data that you want, annotate the EtcdCluster with {}=CLUSTER-ID/{has} (status.clusterID)",
         keys::ACCEPT_DATA_LOSS
     )
 }

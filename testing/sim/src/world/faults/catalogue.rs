@@ -86,6 +86,7 @@ impl Fault {
             Self::NodeCreatedAgain(_) => wide("F16", "node created again", Cluster, Data),
             Self::LoseVolume(_) => row("F17", "lose volume", Cluster, Data),
             Self::DeleteClaim(_) => wide("F17", "claim deleted", Cluster, Data),
+            Self::WentBack(_) => wide("F17", "volume went back", Cluster, Nothing),
             Self::Wipe(_) => row("F17", "wipe volume", Cluster, Data),
             Self::EmptyMount(_) => wide("F17", "empty mount", Cluster, Nothing),
             Self::NoStore(_) => row("F25", "no store", Cluster, Nothing),
@@ -205,6 +206,12 @@ impl fmt::Display for Fault {
             Self::LoseVolume(member) => write!(f, "the volume of {member} is gone, with its Pod"),
             Self::DeleteClaim(member) => {
                 write!(f, "somebody deletes the claim of {member}, which stays as long as a Pod names it")
+            }
+            Self::WentBack(member) if member.is_empty() => {
+                f.write_str("an earlier storage snapshot takes the place of every volume")
+            }
+            Self::WentBack(member) => {
+                write!(f, "an earlier storage snapshot takes the place of the volume of {member}")
             }
             Self::Wipe(member) => write!(f, "the volume of {member} is emptied, and its Pod starts again"),
             Self::EmptyMount(member) => write!(f, "the volume of {member} is mounted empty"),

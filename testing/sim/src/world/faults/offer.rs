@@ -21,6 +21,7 @@ impl World {
         faults.extend([Fault::SecondBudget, Fault::BudgetsBehind, Fault::ClientsOnNames]);
         faults.extend(self.names_of_other_operator().map(Fault::OtherOperator));
         if self.wide {
+            faults.extend(self.volumes_to_go_back());
             faults.extend([Fault::Restored(true), Fault::Restored(false)]);
             faults.extend(self.fields_to_spoil().map(|field| Fault::SpoilStatus(field.to_owned())));
             if self.record().auth == Some(AuthStage::On) {
@@ -126,6 +127,14 @@ impl World {
             faults.extend(named.map(|named| Fault::Remove(kind.as_str().to_owned(), named)));
         }
         faults
+    }
+
+    /// While the cluster sleeps, each of its volumes may go back, or all.
+    fn volumes_to_go_back(&self) -> impl Iterator<Item = Fault> {
+        let record = self.record();
+        let members: Vec<String> =
+            record.members.keys().map(|member| member.as_str().to_owned()).chain([String::new()]).collect();
+        members.into_iter().filter(move |_| record.hibernating).map(Fault::WentBack)
     }
 
     /// Refusals of the API server: of any Pod, of the Pod of one member, of any volume, of the peer Service, of any Secret.

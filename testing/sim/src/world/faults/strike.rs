@@ -1,5 +1,7 @@
 //! The effect of each fault on the world.
 
+use std::sync::Arc;
+
 use quorate_apistore::fields::{deleting, name, uid};
 use quorate_apistore::store::{DeleteOptions, Part};
 use quorate_manifests::Kind;
@@ -137,6 +139,7 @@ impl World {
             }
             Fault::LoseVolume(member) => self.lose_volume(member),
             Fault::DeleteClaim(member) => self.delete_claim(member),
+            Fault::WentBack(member) => self.volumes_go_back(member),
             Fault::Wipe(member) => self.wipe(member),
             Fault::EmptyMount(member) => self.mount_empty(member),
             Fault::Alarm(member) => self.process_of(member).is_some_and(|at| self.etcd.fill(&at)),
@@ -316,6 +319,25 @@ impl World {
         self.kill_pod(member);
         self.faults.data_destroyed.insert(member.to_owned());
         self.faults.gone.insert(member.to_owned())
+    }
+
+    /// Somebody restores volumes while the cluster sleeps: that of a member, or all, if the name is empty.
+    fn volumes_go_back(&mut self, member: &str) -> bool {
+        let record = self.record();
+        let Some(cluster) = record.cluster_id.filter(|_| record.hibernating) else { return false };
+        let volumes = self.objects(Kind::Volume);
+        let is_meant =
+            |volume: &&Arc<Value>| !deleting(volume) && (member.is_empty() || name(volume) == member);
+        let unused = |volume: &&Arc<Value>| self.pods.values().all(|pod| pod.dir != uid(volume));
+        let meant: Vec<&Arc<Value>> = volumes.iter().filter(is_meant).filter(unused).collect();
+        let mut any = false;
+        for volume in meant {
+            any |= self.etcd.go_back(uid(volume));
+        }
+        if any {
+            self.faults.went_back.insert(cluster);
+        }
+        any
     }
 
     fn wipe(&mut self, member: &str) -> bool {
