@@ -74,7 +74,7 @@ pub struct NameConflict {
     pub kind: Kind,
     /// Its name.
     pub name: String,
-    /// What made it, if the object shows that: see [`labels::made_by`].
+    /// What made it, if the object shows that: see [`labels::made_by`]. Of a name that could not be read, why.
     pub made_by: Option<String>,
 }
 

@@ -2,6 +2,7 @@
 
 use quorate_api::status::{EtcdClusterStatus, Phase};
 use quorate_api::{ConditionType, Explanation, Reason};
+use quorate_model::effect::Unsafe;
 use quorate_model::incarnation::Order;
 use quorate_model::record::Stage;
 use quorate_model::snapshot::Pod;
@@ -272,9 +273,15 @@ impl<'a> Picture<'a> {
         self.plan.waiting.iter().find_map(pick)
     }
 
-    /// What is waited on first, else what is being done.
+    /// What is waited on first, else what is being done. A proof that fails is named in any case: nothing goes on without it.
     pub(super) fn next_step(&self) -> String {
-        let waiting = self.plan.waiting.first().map(text);
+        let first = self.plan.waiting.first();
+        let no_proof = |waiting: &&Waiting| matches!(waiting, Waiting::Unsafe(Unsafe::NotProven(Some(_))));
+        let no_proof = self.plan.waiting.iter().skip(1).find(no_proof);
+        let waiting = first.map(|first| match no_proof {
+            Some(no_proof) => format!("{}; {}", text(first), text(no_proof)),
+            None => text(first),
+        });
         let done = || self.plan.effects.first().map(ToString::to_string);
         waiting.or_else(done).unwrap_or_default()
     }

@@ -101,8 +101,8 @@ fn row(waiting: &Waiting) -> Row {
         Waiting::ForeignObjects(objects) => needs_person(
             Reason::ForeignObjects,
             format!(
-                "this cluster needs names that are taken by objects it does not own: {}. Delete or rename them, or give \
-                 the EtcdCluster another name",
+                "this cluster needs names that are taken by objects it does not own, or that the operator could not read: {}. \
+                 Delete or rename such objects, or give the EtcdCluster another name",
                 objects.join(", ")
             ),
         )

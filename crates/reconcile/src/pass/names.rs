@@ -2,11 +2,13 @@
 //! show what another program made, and a write is too late to find it.
 
 use quorate_api::EtcdCluster;
-use quorate_manifests::{Kind, names_to_bootstrap};
+use quorate_manifests::{Kind, NameConflict, names_to_bootstrap};
 
 use super::parsed;
 use crate::command::Task;
+use crate::memory::Memory;
 use crate::objects::{ClusterView, ReadCluster};
+use crate::reply::WriteError;
 
 /// The reads of the names that the cluster is to create objects under and that the caches do not show.
 pub(super) fn to_read<'a>(
@@ -28,6 +30,15 @@ pub(super) fn to_read<'a>(
 pub(super) fn is_needed(cluster: &ReadCluster, kind: Kind, name: &str) -> bool {
     let names = before_first_act(cluster).map(names_to_bootstrap).into_iter().flatten();
     names.into_iter().any(|(of, own)| of == kind && own == name)
+}
+
+/// A name that could not be read may be taken. It counts as taken until it is read.
+pub(super) fn is_not_known(memory: &mut Memory, kind: Kind, name: &str, error: &WriteError) {
+    let is_known = memory.conflicts.iter().any(|known| (known.kind, known.name.as_str()) == (kind, name));
+    if !is_known {
+        let made_by = Some(format!("it could not be read: {error}"));
+        memory.conflicts.insert(NameConflict { kind, name: name.to_owned(), made_by });
+    }
 }
 
 /// The EtcdCluster, if status records no attempt to bootstrap it, and it is to run.

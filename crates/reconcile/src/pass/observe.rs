@@ -160,6 +160,11 @@ impl Observing {
             }
             (Phase::Conflicts(..), Task::Read { kind, name }, Reply::Object(read))
                 if memory.issuing.take(*kind, name, &read) => {}
+            (Phase::Conflicts(_, cluster), Task::Read { kind, name }, Reply::Object(Err(error)))
+                if names::is_needed(cluster, *kind, name) =>
+            {
+                names::is_not_known(memory, *kind, name, &error);
+            }
             (Phase::Conflicts(view, cluster), Task::Read { kind, name }, Reply::Object(Ok(read))) => {
                 let uid = uid(cluster);
                 let foreign = read.as_ref().filter(|object| !is_visible(object, &self.at, &uid));
