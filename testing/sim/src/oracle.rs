@@ -133,6 +133,11 @@ impl Oracle {
         self.slept_with = None;
     }
 
+    /// What recorded names was lost, and of others than these nothing is left.
+    pub fn forget_names_but(&mut self, is_left: impl Fn(&str) -> bool) {
+        self.volumes_used.retain(|name, _| is_left(name));
+    }
+
     /// A person ordered to replace the data of this cluster.
     pub fn may_be_replaced(&mut self, cluster: ClusterId) {
         self.replaceable.insert(cluster);

@@ -556,7 +556,7 @@ impl World {
                 return None;
             }
         }
-        if !self.faults.for_good.is_empty() {
+        if !self.faults.for_good.is_empty() || !self.faults.unread_stays.is_empty() {
             self.patience = (self.patience + 1).min(PATIENCE);
         }
         let span = WAITS[self.waited];

@@ -1,5 +1,6 @@
 //! L1 with the wide faults, each scope with those that belong together: what stays until a person acts, evictions and Pods that take
-//! time to stop, requests that arrive at any moment, an EtcdCluster that is restored.
+//! time to stop, requests that arrive at any moment, an EtcdCluster that is restored, volumes that go back, reads that fail, a Kubernetes that goes
+//! back.
 
 use quorate_sim::explore::{Explored, Scope, explore};
 use quorate_sim::history::History;
@@ -73,6 +74,22 @@ fn clients_are_sent_to_no_data_that_went_back() {
     let strikes = |fault: &Fault| matches!(fault, Fault::WentBack(_) | Fault::KillPod(_) | Fault::Crash);
     for sizes in [&[1, 0, 1][..], &[3, 0, 3]] {
         explored("went back", sizes, 2, strikes);
+    }
+}
+
+#[test]
+fn reads_of_one_kind_fail_at_any_moment() {
+    let strikes = |fault: &Fault| matches!(fault, Fault::ReadsFail(_));
+    for sizes in [&[3][..], &[3, 4], &[3, 2], &[3, 0, 3]] {
+        explored("reads fail", sizes, 1, strikes);
+    }
+}
+
+#[test]
+fn kubernetes_goes_back_at_any_moment() {
+    let strikes = |fault: &Fault| matches!(fault, Fault::StoreGoesBack(_));
+    for sizes in [&[3][..], &[1, 2], &[3, 4], &[3, 2], &[3, 0, 3]] {
+        explored("store goes back", sizes, 1, strikes);
     }
 }
 

@@ -58,6 +58,15 @@ impl History {
         }
     }
 
+    /// Forgets the changes after a version, and returns them, the latest one first. 410 if the version is no longer kept.
+    pub(super) fn go_back_to(&mut self, version: u64) -> Result<Vec<Change>, ApiError> {
+        if version < self.compacted {
+            return Err(ApiError::expired(version, self.compacted + 1));
+        }
+        let from = self.changes.partition_point(|change| change.version <= version);
+        Ok(self.changes.drain(from..).rev().collect())
+    }
+
     pub(super) fn after(&self, resource: &ResourceKey, version: u64) -> Result<Vec<Change>, ApiError> {
         if version < self.compacted {
             return Err(ApiError::expired(version, self.compacted + 1));

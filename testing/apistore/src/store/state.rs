@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Store, history};
+use crate::errors::ApiError;
 use crate::fields::{name, namespace};
 use crate::resources::{ResourceInfo, ResourceKey, Resources};
 
@@ -48,6 +49,24 @@ impl Store {
     /// watches are silent until their versions are reached again.
     pub fn go_back(&self, state: &Value) -> Result<(), RestoreError> {
         self.restore_at(state, |version| version)
+    }
+
+    /// Replaces the objects by those of an earlier version, as [`Store::go_back`] does, and goes on from that version. Kinds that were defined
+    /// since are still served. How often names were used is kept, so that no uid is given twice.
+    pub fn go_back_to(&self, version: u64) -> Result<(), ApiError> {
+        let mut inner = self.lock();
+        for change in inner.history.go_back_to(version)? {
+            let place = (namespace(&change.object).to_owned(), name(&change.object).to_owned());
+            let objects = inner.objects.entry(change.resource).or_default();
+            match change.before {
+                Some(before) => drop(objects.insert(place, before)),
+                None => drop(objects.remove(&place)),
+            }
+        }
+        inner.version = version;
+        drop(inner);
+        self.version.send_replace(version);
+        Ok(())
     }
 
     fn restore_at(&self, state: &Value, reached: impl FnOnce(u64) -> u64) -> Result<(), RestoreError> {

@@ -13,6 +13,7 @@ use quorate_model::{Effect, EtcdCall, KubeEffect, Plan, Snapshot, Span};
 use super::{Property, Truth};
 use crate::etcd::Conf;
 use crate::world::World;
+use crate::world::faults::Unread;
 
 /// How long an endpoint may fail while a quorum serves. The operator gives a member half a minute, and looks every ten seconds at what is
 /// not well.
@@ -141,7 +142,13 @@ impl World {
         let (record, truth) = (self.record(), Truth::of(self));
         let sick = truth.conf.iter().flat_map(Conf::voters).filter(|voter| !truth.is_healthy(*voter));
         let any_claim_goes = self.objects(Kind::Volume).iter().any(|claim| deleting(claim));
-        sick.count() == 1 && record.joining().is_none() && !record.is_in_memory() && !any_claim_goes
+        // Before a Pod ends, the Pods and its claim are read.
+        let are_read = self.faults.unread.is_disjoint(&BTreeSet::from([Unread::Pods, Unread::Claims]));
+        are_read
+            && sick.count() == 1
+            && record.joining().is_none()
+            && !record.is_in_memory()
+            && !any_claim_goes
     }
 
     /// The Pods, by uid, that clients are connected to: a connection outlives its endpoint for as long as the process lives.

@@ -4,6 +4,7 @@
 //! - `catalogue`: the table: number, kind, what it hits, what it destroys, and a sentence
 //! - `offer`: which faults can strike at a moment; `strike`: what each one does
 //! - `lasting`: faults that go on until all else has come to rest
+//! - `go_back`: Kubernetes' own etcd is restored
 //! - `by_hand`, `spoil`: what somebody does to etcd or to status past the operator
 //!
 //! To add one, add a variant to [`Fault`]. The compiler names the two matches that miss it, in `catalogue` and `strike`. Then
@@ -12,6 +13,7 @@
 
 mod by_hand;
 mod catalogue;
+mod go_back;
 mod lasting;
 mod offer;
 mod spoil;
@@ -71,11 +73,16 @@ pub enum Fault {
     /// F12: the API server refuses to create objects of this kind and name (of any, if it is empty), and to change Services and
     /// Secrets: a quota, a webhook, a missing right.
     Refuse(String, String),
+    /// F12: the API server answers no read of this kind, or of where volumes can be used. The watches go on, and so do writes.
+    ReadsFail(Unread),
     /// F5: the first request of which no reply came arrives now.
     Arrives,
     /// F21: the EtcdCluster and its objects are lost, and a backup tool creates it again under another uid, with its status or without.
     /// The volumes were kept.
     Restored(bool),
+    /// F21: Kubernetes' own etcd is restored as it was this many changes ago: all objects go back, with smaller versions. Kubelets start the Pods
+    /// of before, and stop those that have no object any more. The operator notices, ends, and begins anew.
+    StoreGoesBack(u32),
     /// F9: the next Pod that starts gets the address of this member's Pod, if that is gone by then.
     ReuseAddress(String),
     /// F9: a Pod is gone, a member of another cluster has its address, and the operator's view of Pods is old.
@@ -157,6 +164,49 @@ pub enum Fault {
     OtherPatch(String, Patch),
     /// The planner itself is wrong: it proposes this in its next plan. The operator does what the safety checks permit.
     Rogue(RogueEffect),
+}
+
+/// What the operator reads from the API server beside its watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unread {
+    /// Claims, before Pods end.
+    Claims,
+    /// Pods, beside each proof of progress.
+    Pods,
+    /// Services, before the first act.
+    Services,
+    /// Secrets, before the first act.
+    Secrets,
+    /// StorageClasses, volumes and nodes: where the volume of a member can be used.
+    Sites,
+}
+
+impl Unread {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Claims, Self::Pods, Self::Services, Self::Secrets, Self::Sites];
+
+    /// What reads of this kind are about.
+    pub fn of(kind: Kind) -> Option<Self> {
+        match kind {
+            Kind::Volume => Some(Self::Claims),
+            Kind::Pod => Some(Self::Pods),
+            Kind::Service => Some(Self::Services),
+            Kind::Secret => Some(Self::Secrets),
+            Kind::Cluster | Kind::Budget | Kind::NetworkPolicy | Kind::Certificate => None,
+        }
+    }
+
+    /// Its name in stories.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Claims => "claims",
+            Self::Pods => "Pods",
+            Self::Services => "Services",
+            Self::Secrets => "Secrets",
+            Self::Sites => "nodes and volumes",
+        }
+    }
 }
 
 /// A user that comes to be in etcd.

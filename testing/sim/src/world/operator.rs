@@ -18,6 +18,7 @@ use quorate_reconcile::{
 
 use super::World;
 use super::addresses::Answers;
+use super::faults::Unread;
 use super::former_leader::Leads;
 use super::rogue::RogueEffect;
 use super::wire::{Call, Response};
@@ -348,6 +349,9 @@ impl World {
             }
             Task::ProveProgress { at, members } => Some(Reply::Proved(self.prove(pass, &at, members))),
             Task::Entry { at } => Some(Reply::Entry(self.make_entry(pass, &at))),
+            Task::Site { .. } if self.faults.unread.contains(&Unread::Sites) => {
+                Some(Reply::Site(Err("nodes is forbidden".to_owned())))
+            }
             Task::Site { member, .. } => Some(Reply::Site(Ok(self.site_of(&member)))),
             // Words decide nothing.
             Task::NodeSays { .. } => Some(Reply::NodeSays(Ok(None))),
@@ -365,6 +369,9 @@ impl World {
     fn read(&mut self, kind: Kind, name: &str) -> Reply {
         let object = self.object(kind, name);
         self.hear_api_server();
+        if Unread::of(kind).is_some_and(|of| self.faults.unread.contains(&of)) {
+            return Reply::Object(Err(WriteError::Forbidden(format!("get {} {name}", kind.as_str()))));
+        }
         Reply::Object(Ok(object.map(|object| self.parsed.object(kind, &object))))
     }
 

@@ -40,6 +40,10 @@ impl World {
         if deleting(&cluster) || self.is_paused() {
             return self.mends();
         }
+        // Status says what is not read, and nothing else goes on before that is mended.
+        if let Some(line) = self.mends_reads() {
+            return Some(line);
+        }
         if let Some(line) = self.adopts() {
             return Some(line);
         }
@@ -131,10 +135,60 @@ impl World {
         }
     }
 
+    fn mends_reads(&mut self) -> Option<String> {
+        if self.faults.unread.is_empty() {
+            return None;
+        }
+        self.judge_without_reads();
+        self.faults.unread.clear();
+        self.faults.unread_stays.clear();
+        Some("a person gives the operator the right to read again".to_owned())
+    }
+
+    /// While reads fail and nothing else is wrong, lost Pods are started all the same, a cluster whose data may go is deleted, and what waits
+    /// says for what: E1 as far as reads do not matter.
+    fn judge_without_reads(&mut self) {
+        let Some(cluster) = self.object(Kind::Cluster, &self.at.name) else { return };
+        let faults = &self.faults;
+        let any_other = !faults.for_good.is_empty()
+            || !faults.data_destroyed.is_empty()
+            || !faults.claims_deleted.is_empty()
+            || !faults.refused.is_empty()
+            || !faults.foreign.is_empty()
+            || faults.spoiled.is_some()
+            || faults.status_lost
+            || faults.clocks_stay;
+        if any_other || self.is_paused() {
+            return;
+        }
+        let record = self.record();
+        let mut how = None;
+        if deleting(&cluster) {
+            let gives_data_up = text(&cluster, "/spec/storageSpec/retention/whenDeleted") == "Delete";
+            how = gives_data_up.then(|| "the cluster is still there, and its data may go".to_owned());
+        } else if !record.hibernating {
+            let lost = record.voters().find(|voter| self.object(Kind::Pod, voter.as_str()).is_none());
+            how = lost.map(|voter| format!("the Pod of {voter} is not started again"));
+        }
+        let words = |condition: &Value| {
+            let message = text(condition, "/message");
+            message.contains("not read") || message.contains("not be read")
+        };
+        let is_told = items(&cluster, "/status/conditions").iter().any(words);
+        let how = how.or_else(|| self.goal().err().filter(|_| !is_told && !deleting(&cluster)));
+        if let Some(how) = how {
+            let how = format!("the API server answers no reads of {:?}: {how}", self.faults.unread);
+            self.oracle.add_violation(Property::GoalIsReached, how);
+        }
+    }
+
     /// What stays is put right after all: a quota is raised, a Node that never comes back is deleted, a disk is replaced.
     fn mends(&mut self) -> Option<String> {
         if self.faults.end_refusals() {
             return Some("a person raises the quota".to_owned());
+        }
+        if let Some(line) = self.mends_reads() {
+            return Some(line);
         }
         if let Some(line) = self.restarts_another_version() {
             return Some(line);

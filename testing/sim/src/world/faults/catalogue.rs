@@ -66,8 +66,10 @@ impl Fault {
             Self::OtherOperator(_) => wide("F15", "another operator", Cluster, Nothing),
             Self::BudgetsBehind => wide("F18", "budgets behind", Cluster, Nothing),
             Self::Refuse(..) => wide("F12", "refused writes", Cluster, Nothing),
+            Self::ReadsFail(_) => wide("F12", "reads fail", Cluster, Nothing),
             Self::Arrives => wide("F5", "late request at any moment", Operator, Nothing),
             Self::Restored(_) => wide("F21", "restored EtcdCluster", Cluster, Status),
+            Self::StoreGoesBack(_) => wide("F21", "store goes back", Cluster, Nothing),
             Self::ReuseAddress(_) => wide("F9", "address used again", Cluster, Nothing),
             Self::OthersTakeAddress(_) => wide("F9", "address of another cluster", Cluster, Data),
             Self::ClientWrites => wide("F14", "a write", Cluster, Nothing),
@@ -129,6 +131,7 @@ fn kind_for_good(fault: &Fault) -> &'static str {
         Fault::CutFromPeers(_) => "partition of peers, for good",
         Fault::Lag(_) => "lagging member, for good",
         Fault::Refuse(..) => "refused writes, for good",
+        Fault::ReadsFail(_) => "reads fail, for good",
         Fault::HangDisk(_) => "hung disk, for good",
         Fault::FillDisk(_) => "full disk, for good",
         Fault::SlowDisk(_) => "slow disk, for good",
@@ -179,9 +182,11 @@ impl fmt::Display for Fault {
             Self::Refuse(kind, named) => {
                 write!(f, "the API server refuses to create {kind} {named}")
             }
+            Self::ReadsFail(of) => write!(f, "the API server answers no read of {}", of.as_str()),
             Self::Arrives => f.write_str("a late request arrives"),
             Self::Restored(true) => f.write_str("the EtcdCluster is lost and restored with its status"),
             Self::Restored(false) => f.write_str("the EtcdCluster is lost and restored without a status"),
+            Self::StoreGoesBack(back) => write!(f, "Kubernetes goes back by {back} changes"),
             Self::ReuseAddress(member) => write!(f, "the address of {member} is used again"),
             Self::OthersTakeAddress(member) => {
                 write!(f, "Pod {member} is gone, and a member of another cluster has its address")

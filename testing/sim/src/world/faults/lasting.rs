@@ -7,6 +7,7 @@ use quorate_manifests::Kind;
 use quorate_model::auth::Marked;
 use quorate_model::{ClusterId, Instant, MemberId};
 
+use super::Unread;
 use crate::etcd::{Disk, Group};
 use crate::world::World;
 use crate::world::clocks::Ahead;
@@ -36,6 +37,10 @@ pub struct LastingFaults {
     pub budgets_behind: bool,
     /// Objects, by kind and name, that the API server refuses to create or change.
     pub refused: BTreeSet<(String, String)>,
+    /// What the API server answers no reads of.
+    pub unread: BTreeSet<Unread>,
+    /// Those of them that fail until a person acts.
+    pub unread_stays: BTreeSet<Unread>,
     /// Members whose faults do not end until a person acts. An empty name is that of the refusals.
     pub for_good: BTreeSet<String>,
     /// The Pod, by uid, whose address the next one gets.
@@ -120,6 +125,8 @@ impl LastingFaults {
             drained,
             budgets_behind,
             refused,
+            unread,
+            unread_stays,
             for_good,
             reused,
             others_at,
@@ -162,6 +169,8 @@ impl LastingFaults {
         words.extend(
             refused.iter().map(|(kind, named)| format!("the API server refuses to write {kind} {named}")),
         );
+        words.extend(unread.iter().map(|of| format!("the API server answers no read of {}", of.as_str())));
+        words.extend(unread_stays.iter().map(|of| format!("reads of {} go on failing", of.as_str())));
         words.extend(for_good.iter().map(|member| match member.as_str() {
             REFUSALS => "what the API server refuses stays refused".to_owned(),
             member => format!("the fault of {member} does not end"),
@@ -226,6 +235,11 @@ impl World {
         }
         if !self.faults.for_good.contains(REFUSALS) && self.faults.end_refusals() {
             return Some("the API server refuses nothing any more".to_owned());
+        }
+        let mut ends = self.faults.unread.difference(&self.faults.unread_stays);
+        if let Some(of) = ends.next().copied() {
+            self.faults.unread.remove(&of);
+            return Some(format!("the API server answers reads of {} again", of.as_str()));
         }
         if let Some(member) = self.faults.first_that_ends(&self.faults.on_lost_node) {
             self.faults.on_lost_node.remove(&member);

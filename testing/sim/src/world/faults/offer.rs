@@ -5,7 +5,7 @@ use quorate_manifests::Kind;
 use quorate_model::Effect;
 use quorate_model::auth::AuthStage;
 
-use super::{Fault, Patch, Planted};
+use super::{Fault, Patch, Planted, Unread};
 use crate::world::World;
 use crate::world::clocks::Clock;
 use crate::world::objects::member_pods;
@@ -33,6 +33,8 @@ impl World {
             faults.extend(members.into_iter().map(Fault::RemovedByHand));
             faults.extend((!self.late.is_empty()).then_some(Fault::Arrives));
             faults.extend(self.refusals());
+            faults.extend([4, 12, 40].map(Fault::StoreGoesBack));
+            faults.extend(Unread::ALL.map(Fault::ReadsFail));
             faults.extend(clocks());
             let stay: Vec<Fault> = faults.iter().filter(|fault| can_stay(fault)).cloned().collect();
             faults.extend(stay.into_iter().map(|fault| Fault::Stays(Box::new(fault))));
@@ -172,6 +174,7 @@ fn can_stay(fault: &Fault) -> bool {
             | Fault::CutFromPeers(_)
             | Fault::Lag(_)
             | Fault::Refuse(..)
+            | Fault::ReadsFail(_)
             | Fault::HangDisk(_)
             | Fault::FillDisk(_)
             | Fault::SlowDisk(_)

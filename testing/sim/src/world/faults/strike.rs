@@ -95,8 +95,10 @@ impl World {
             Fault::OtherOperator(named) => self.add_object_of_other_operator(named),
             Fault::BudgetsBehind => !std::mem::replace(&mut self.faults.budgets_behind, true),
             Fault::Refuse(kind, named) => self.faults.refused.insert((kind.clone(), named.clone())),
+            Fault::ReadsFail(of) => self.faults.unread.insert(*of),
             Fault::Arrives => self.late_request_arrives().is_some(),
             Fault::Restored(with_status) => self.is_restored(*with_status),
+            Fault::StoreGoesBack(back) => self.store_goes_back(*back),
             Fault::ReuseAddress(member) => self.reuse_address(member),
             Fault::OthersTakeAddress(member) => self.others_take_address(member),
             Fault::ClientWrites => self.client_writes(),
@@ -217,6 +219,7 @@ impl World {
             | Fault::SlowDisk(member)
             | Fault::Damage(member) => self.faults.for_good.insert(member.clone()),
             Fault::Refuse(..) => self.faults.for_good.insert(REFUSALS.to_owned()),
+            Fault::ReadsFail(of) => self.faults.unread_stays.insert(*of),
             Fault::ClockSet(..) => {
                 self.faults.clocks_stay = true;
                 true
