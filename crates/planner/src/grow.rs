@@ -116,7 +116,8 @@ fn reason_to_roll_back(draft: &Draft<'_>, name: &MemberName, since: Instant) -> 
 /// What comes before a learner, if something does.
 fn more_urgent(draft: &Draft<'_>, name: &MemberName) -> Option<String> {
     let size = draft.record.target.as_ref()?.size;
-    if facts::lost_its_volume(draft, name) || draft.seen.claim_is_terminating(&draft.record, name) {
+    let is_lost = facts::lost_its_volume(draft, name) || has_run_on_nothing_known(draft, name);
+    if is_lost || draft.seen.claim_is_terminating(&draft.record, name) {
         return Some("its volume is gone, or is being deleted".to_owned());
     }
     if draft.record.voters().count() >= size + replace::surplus(draft) {
@@ -153,6 +154,14 @@ pub(crate) fn why_held_up(draft: &Draft<'_>, learner: &MemberName) -> Option<Str
     let (_, last) = draft.seen.etcd.learner_progress.as_ref().filter(|(of, _)| of == learner)?;
     (draft.now - *last > LEARNER_DEADLINE)
         .then(|| format!("it has not come closer to the leader for more than {LEARNER_DEADLINE}"))
+}
+
+/// Whether the list has a learner as started, and neither status nor Kubernetes knows a volume of it: a volume is recorded before its Pod is
+/// created, so both went back in time. On another volume it would be the same member without what it has stored (R2).
+fn has_run_on_nothing_known(draft: &Draft<'_>, name: &MemberName) -> bool {
+    let has_run = draft.listed(name).is_some_and(|listed| listed.started);
+    let is_recorded = draft.record.members.get(name).is_some_and(|member| member.volume.is_some());
+    has_run && !is_recorded && draft.volume(name).is_none() && !draft.record.is_in_memory()
 }
 
 /// A learner that failed differs from one that made way: after it the next one is added with growing delay.

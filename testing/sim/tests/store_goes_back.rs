@@ -52,6 +52,18 @@ fn a_fault_or_an_edit_after_kubernetes_went_back_ends_well() {
     }
 }
 
+/// The learner has run, and its claim and what status recorded of it are gone. It does not start on another volume: it is removed, and another
+/// member comes in its place.
+#[test]
+fn a_learner_of_which_only_the_list_is_left_is_replaced() {
+    let story = sound_story(&json!({
+        "before": [plain(1)], "spec": plain(2), "wide": true,
+        "departures": [{ "at": "before:G6", "what": { "fault": { "store-goes-back": 12 } } }],
+    }));
+    assert!(story.all_came_about(), "{story}");
+    assert!(story.to_string().contains("MemberAdd demo-2 as learner"), "{story}");
+}
+
 #[test]
 fn kubernetes_goes_back_at_any_step_of_a_growth_or_a_scale_in() {
     let mut came_about = 0;
