@@ -10,11 +10,12 @@ use kube::api::{Api, DeleteParams};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::clusters::{Clusters, Effects, NAME, key};
+use super::clusters::{Clusters, Effects};
+use super::etcd::Key;
 use super::nodes::Nodes;
 
 /// The time between two events.
-const PACE: Duration = Duration::from_millis(250);
+pub const PACE: Duration = Duration::from_millis(250);
 
 /// How long the first effect is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -73,6 +74,20 @@ impl Latencies {
     }
 }
 
+impl Latencies {
+    /// Three quantiles, in milliseconds.
+    pub fn summary(&self, kind: Option<Kind>) -> String {
+        let part =
+            |part| self.quantile(kind, part).map_or("-".to_owned(), |took| took.as_millis().to_string());
+        format!("{} {} {}", part(0.5), part(0.99), part(1.0))
+    }
+
+    /// How many there are, and how many had no effect.
+    pub fn counts(&self) -> String {
+        format!("{}, {}", self.took.len(), self.none)
+    }
+}
+
 /// What is needed to make events.
 #[derive(Clone)]
 pub struct Stage {
@@ -86,21 +101,28 @@ impl Stage {
     /// Makes so many events in a fleet of this size, of which one in a hundred is sick and one in a hundred is rolled out.
     pub async fn measure(&self, fleet: usize, events: usize) -> Result<Latencies> {
         let share = (fleet / 100).max(1);
-        let members = (0..share).map(|number| (key(number), format!("{NAME}-1")));
-        let sick: Vec<_> = members.collect();
+        let sick: Vec<_> = (0..share).map(|number| self.member(number, 1)).collect();
         try_join_all(sick.iter().map(|(key, member)| self.nodes.cut(key, member))).await?;
         let mut rolled = JoinSet::new();
         for number in share..2 * share {
             let clusters = self.clusters.clone();
-            rolled.spawn(async move { roll(&clusters, &key(number).0).await });
+            rolled.spawn(async move { roll(&clusters, &clusters.key(number)).await });
         }
         tokio::time::sleep(WARM_UP).await;
+        let calm: Vec<usize> = (2 * share..fleet).collect();
+        let latencies = self.events(&calm, events).await?;
+        rolled.abort_all();
+        try_join_all(sick.iter().map(|(key, member)| self.nodes.mend(key, member))).await?;
+        Ok(latencies)
+    }
+
+    /// Makes so many events in the clusters with these numbers, and measures how long the first effect of each takes.
+    pub async fn events(&self, among: &[usize], events: usize) -> Result<Latencies> {
         let mut measured = JoinSet::new();
-        let calm = fleet - 2 * share;
         for nth in 0..events {
             let (stage, kind) = (self.clone(), Kind::ALL[nth % Kind::ALL.len()]);
             // Spread over the fleet; none again before its last event is over.
-            let number = 2 * share + nth * 7919 % calm;
+            let number = among[nth * 7919 % among.len()];
             measured.spawn(async move { (kind, stage.event(kind, number, nth).await) });
             tokio::time::sleep(PACE).await;
         }
@@ -112,17 +134,33 @@ impl Stage {
                 (kind, Err(error)) => eprintln!("{kind:?}: {error:#}"),
             }
         }
-        rolled.abort_all();
-        try_join_all(sick.iter().map(|(key, member)| self.nodes.mend(key, member))).await?;
         Ok(latencies)
     }
 
-    /// One event in the cluster of this number. How long the first effect took, from before the request that made the event.
-    #[expect(clippy::disallowed_methods, reason = "the benchmark is the user who deletes")]
+    /// A member of the cluster with this number.
+    pub fn member(&self, number: usize, ordinal: usize) -> (Key, String) {
+        let key = self.clusters.key(number);
+        let member = format!("{}-{ordinal}", key.1);
+        (key, member)
+    }
+
+    /// One event in the cluster with this number. How long the first effect took, from before the request that made the event.
     async fn event(&self, kind: Kind, number: usize, nth: usize) -> Result<Option<Duration>> {
-        let key = key(number);
-        let member = format!("{NAME}-{}", nth % 3);
         let since = Instant::now();
+        self.make(kind, number, nth).await?;
+        let (key, member) = self.member(number, nth % 3);
+        let took = self.effects.after(&key, since, PATIENCE).await;
+        if kind == Kind::Unready {
+            tokio::time::sleep(UNREADY).await;
+            self.nodes.report(&key, &member, true).await?;
+        }
+        Ok(took)
+    }
+
+    /// Makes the event alone.
+    #[expect(clippy::disallowed_methods, reason = "the benchmark is the user who deletes")]
+    pub async fn make(&self, kind: Kind, number: usize, nth: usize) -> Result<()> {
+        let (key, member) = self.member(number, nth % 3);
         match kind {
             Kind::Deleted => {
                 let how = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
@@ -133,24 +171,19 @@ impl Stage {
             Kind::Edited => {
                 // Each edit is another one, and restarts no Pod.
                 let edit = json!({"service": {"annotations": {"bench": nth.to_string()}}});
-                self.clusters.edit(&key.0, edit).await?;
+                self.clusters.edit(&key, edit).await?;
             }
         }
-        let took = self.effects.after(&key.0, since, PATIENCE).await;
-        if kind == Kind::Unready {
-            tokio::time::sleep(UNREADY).await;
-            self.nodes.report(&key, &member, true).await?;
-        }
-        Ok(took)
+        Ok(())
     }
 }
 
 /// Edits the template, waits until every Pod has it, and begins again.
-async fn roll(clusters: &Clusters, namespace: &str) -> Result<()> {
+async fn roll(clusters: &Clusters, key: &Key) -> Result<()> {
     for turn in 0_u32.. {
         let annotations = json!({"bench": turn.to_string()});
-        clusters.edit(namespace, json!({"podTemplate": {"metadata": {"annotations": annotations}}})).await?;
-        while !clusters.is_ready(namespace) {
+        clusters.edit(key, json!({"podTemplate": {"metadata": {"annotations": annotations}}})).await?;
+        while !clusters.is_ready(key) {
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     }

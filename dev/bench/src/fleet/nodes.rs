@@ -1,20 +1,19 @@
 //! What nodes, the scheduler and the controllers do for member Pods: bind them and their volumes, start their processes, report them ready,
 //! count what the budget admits, and confirm their end.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use futures::StreamExt as _;
 use futures::future::BoxFuture;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
@@ -27,7 +26,9 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::clusters::Effects;
-use super::etcd::{Etcds, Key, Launch, lock};
+use super::etcd::{Etcds, Key, lock};
+use super::pod::{conditions, container, launch, now};
+use super::rack;
 use super::serve::{Certificates, Member, Pem, serve};
 
 /// How long a Pod takes from its binding to its process, and from its deletion to the end of that.
@@ -56,6 +57,8 @@ struct Inner {
     addresses: AtomicU32,
     requests: Semaphore,
     pods: Mutex<HashMap<String, Running>>,
+    /// The nodes that are gone.
+    lost: Mutex<BTreeSet<String>>,
     budgets: Mutex<HashMap<Key, Budget>>,
 }
 
@@ -64,6 +67,7 @@ struct Inner {
 struct Running {
     key: Key,
     name: String,
+    node: String,
     address: IpAddr,
     ready: bool,
     stop: CancellationToken,
@@ -90,6 +94,7 @@ impl Nodes {
             addresses: AtomicU32::new(0),
             requests: Semaphore::new(AT_A_TIME),
             pods: Mutex::default(),
+            lost: Mutex::default(),
             budgets: Mutex::default(),
         })))
     }
@@ -149,6 +154,38 @@ impl Nodes {
     pub async fn report(&self, key: &Key, name: &str, ready: bool) -> Result<()> {
         let (uid, _) = self.find(key, name)?;
         self.set_ready(&uid, ready).await
+    }
+
+    /// These nodes are gone: nothing reaches their members, their Pods are not ready, and are deleted without anybody who confirms it. The
+    /// clusters that have a member there.
+    #[expect(clippy::disallowed_methods, reason = "what evicts Pods from a node that is gone")]
+    pub async fn lose(&self, nodes: &BTreeSet<String>) -> Result<BTreeSet<Key>> {
+        lock(&self.0.lost).extend(nodes.iter().cloned());
+        let gone = self.on(nodes);
+        let cut = gone.iter().map(|(_, pod)| async {
+            self.cut(&pod.key, &pod.name).await?;
+            self.pods(&pod.key).delete(&pod.name, &DeleteParams::default()).await?;
+            anyhow::Ok(())
+        });
+        stream::iter(cut).buffer_unordered(AT_A_TIME).try_collect::<()>().await?;
+        Ok(gone.into_iter().map(|(_, pod)| pod.key).collect())
+    }
+
+    /// They are back, and confirm the end of their Pods.
+    pub async fn find_again(&self, nodes: &BTreeSet<String>) -> Result<()> {
+        lock(&self.0.lost).retain(|lost| !nodes.contains(lost));
+        let ended = self
+            .on(nodes)
+            .into_iter()
+            .map(|(uid, pod)| async move { self.end(&pod.key, &pod.name, uid).await });
+        stream::iter(ended).buffer_unordered(AT_A_TIME).try_collect::<()>().await
+    }
+
+    /// The Pods that run on some nodes, by uid.
+    fn on(&self, nodes: &BTreeSet<String>) -> Vec<(String, Running)> {
+        let pods = lock(&self.0.pods);
+        let there = pods.iter().filter(|(_, pod)| nodes.contains(&pod.node));
+        there.map(|(uid, pod)| (uid.clone(), pod.clone())).collect()
     }
 
     fn find(&self, key: &Key, name: &str) -> Result<(String, Running)> {
@@ -291,17 +328,20 @@ impl Nodes {
         let Some(key) = key_of(&pod) else { return Ok(()) };
         let (Some(spec), Some(uid)) = (pod.spec.as_ref(), pod.uid()) else { return Ok(()) };
         let name = pod.name_any();
+        let node = spec.node_name.clone();
         if pod.metadata.deletion_timestamp.is_some() {
-            return self.end(&key, &name, uid).await;
+            // Nobody confirms the end of one whose node is gone.
+            let is_lost = node.is_some_and(|node| lock(&self.0.lost).contains(&node));
+            return if is_lost { Ok(()) } else { self.end(&key, &name, uid).await };
         }
         if spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty()) {
             // Only the operator creates Pods.
-            self.0.effects.note(&key.0);
+            self.0.effects.note(&key);
             return Ok(());
         }
-        if spec.node_name.is_none() {
+        let Some(node) = node else {
             let _permit = self.0.requests.acquire().await?;
-            let node = format!("node-{}", name.rsplit('-').next().unwrap_or_default());
+            let node = rack::node_of(&key, &name);
             let binding = json!({
                 "apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, "namespace": key.0},
                 "target": {"apiVersion": "v1", "kind": "Node", "name": node},
@@ -309,11 +349,11 @@ impl Nodes {
             let pods = self.pods(&key);
             pods.create_subresource::<_, Value>("binding", &name, &PostParams::default(), &binding).await?;
             return Ok(());
-        }
-        self.start(&pod, key, name, uid).await
+        };
+        self.start(&pod, key, (name, node), uid).await
     }
 
-    async fn start(&self, pod: &Pod, key: Key, name: String, uid: String) -> Result<()> {
+    async fn start(&self, pod: &Pod, key: Key, (name, node): (String, String), uid: String) -> Result<()> {
         let stop = CancellationToken::new();
         let address = self.address();
         {
@@ -322,7 +362,7 @@ impl Nodes {
                 return Ok(());
             }
             let (key, name, stop) = (key.clone(), name.clone(), stop.clone());
-            pods.insert(uid.clone(), Running { key, name, address, ready: false, stop });
+            pods.insert(uid.clone(), Running { key, name, node, address, ready: false, stop });
         }
         tokio::time::sleep(STARTS_IN).await;
         let launch = launch(pod).with_context(|| format!("the Pod {name} starts no etcd"))?;
@@ -386,50 +426,4 @@ impl Nodes {
 
 fn key_of(object: &impl Resource) -> Option<Key> {
     Some((object.meta().namespace.clone()?, object.labels().get(keys::CLUSTER)?.clone()))
-}
-
-/// What the arguments of a Pod say about its member.
-fn launch(pod: &Pod) -> Option<Launch> {
-    let container = pod.spec.as_ref()?.containers.iter().find(|container| container.name == "etcd")?;
-    let args = container.args.as_ref()?;
-    let flags: BTreeMap<&str, &str> = args.iter().filter_map(|arg| arg.split_once('=')).collect();
-    let peers = flags.get("--initial-cluster")?.split(',').filter_map(|peer| peer.split_once('='));
-    let tag = container.image.as_ref()?.rsplit_once(':')?.1;
-    Some(Launch {
-        token: (*flags.get("--initial-cluster-token")?).to_owned(),
-        version: tag.trim_start_matches('v').to_owned(),
-        peers: peers.map(|(name, url)| (name.to_owned(), url.to_owned())).collect(),
-    })
-}
-
-#[expect(clippy::disallowed_methods, reason = "a kubelet has a clock of its own")]
-fn now() -> Timestamp {
-    Timestamp::now()
-}
-
-/// As a kubelet writes them.
-fn conditions(ready: bool) -> Value {
-    let at = now().to_string();
-    let one = |type_: &str, is: bool| {
-        let status = if is { "True" } else { "False" };
-        json!({"type": type_, "status": status, "lastProbeTime": null, "lastTransitionTime": at, "observedGeneration": 1})
-    };
-    json!([
-        one("PodReadyToStartContainers", true),
-        one("Initialized", true),
-        one("Ready", ready),
-        one("ContainersReady", ready),
-        one("PodScheduled", true),
-    ])
-}
-
-fn container(ready: bool) -> Value {
-    let digest = "0".repeat(64);
-    json!({
-        "name": "etcd", "image": "gcr.io/etcd-development/etcd:v3.6.16",
-        "imageID": format!("gcr.io/etcd-development/etcd@sha256:{digest}"),
-        "containerID": format!("containerd://{digest}"),
-        "ready": ready, "started": true, "restartCount": 0,
-        "state": {"running": {"startedAt": now().to_string()}}, "lastState": {},
-    })
 }

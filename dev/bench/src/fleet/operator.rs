@@ -36,6 +36,13 @@ pub struct Used {
     pub counts: Counts,
 }
 
+impl Used {
+    /// Of a replica that has just been started.
+    pub fn none() -> Self {
+        Self { at: Instant::now(), cpu_seconds: 0.0, counts: Counts::default() }
+    }
+}
+
 impl Operator {
     /// Starts a replica; `nth` names its log.
     pub fn start(plane: &Plane, nth: usize) -> Result<Self> {
@@ -66,15 +73,17 @@ impl Operator {
 
     /// Waits until it leads.
     pub async fn leads(&mut self) -> Result<()> {
-        let leases: Api<Lease> = Api::namespaced(self.client.clone(), "default");
-        let pid = self.process.pid()?;
         until("the replica leads", PATIENCE, async || {
             self.process.check()?;
-            let lease = leases.get_opt(LEASE).await?;
-            let holder = lease.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default();
-            Ok((!holder.contains(&format!("_{pid}_"))).then(|| format!("the lease is held by {holder:?}")))
+            let holder = holder(&self.client).await?;
+            Ok((!self.is(&holder)?).then(|| format!("the lease is held by {holder:?}")))
         })
         .await
+    }
+
+    /// Whether it is the one that the lease names.
+    pub fn is(&self, holder: &str) -> Result<bool> {
+        Ok(holder.contains(&format!("_{}_", self.process.pid()?)))
     }
 
     /// Up to now.
@@ -102,6 +111,16 @@ impl Operator {
         Ok(kib / 1024.0)
     }
 
+    /// From now on [`Self::peak`] is what it holds at most from now on.
+    pub fn begin_peak(&self) -> Result<()> {
+        Ok(fs::write(format!("/proc/{}/clear_refs", self.process.pid()?), "5")?)
+    }
+
+    /// Whether the process is there.
+    pub fn runs(&mut self) -> bool {
+        self.process.check().is_ok()
+    }
+
     /// How many files it has open.
     pub fn open_files(&self) -> Result<usize> {
         Ok(fs::read_dir(format!("/proc/{}/fd", self.process.pid()?))?.count())
@@ -123,4 +142,11 @@ impl Operator {
     pub async fn kill(self) -> Result<()> {
         self.process.kill().await
     }
+}
+
+/// Who holds the lease.
+pub async fn holder(client: &Client) -> Result<String> {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), "default");
+    let lease = leases.get_opt(LEASE).await?;
+    Ok(lease.and_then(|lease| lease.spec?.holder_identity).unwrap_or_default())
 }

@@ -130,6 +130,12 @@ impl Plane {
         Ok(text.lines().filter(is_write).filter_map(value).sum())
     }
 
+    /// Kills the API server and starts it again, on the same port. Returns when it is ready.
+    pub async fn restart(&mut self) -> Result<()> {
+        self.apiserver.restart().await?;
+        self.ready().await
+    }
+
     /// Ends it.
     pub async fn stop(self) -> Result<()> {
         self.apiserver.stop().await?;

@@ -4,10 +4,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::latency::{Kind, Latencies};
+use super::{hang, rack, relist};
 
 /// What was measured with one number of clusters.
 pub struct Figures {
     pub clusters: usize,
+    /// How many of them share a namespace with others.
+    pub shared: usize,
+    /// EtcdBackups that have ended.
+    pub backups: usize,
     pub created: Duration,
     pub creator_peak: f64,
     pub start: Duration,
@@ -20,6 +25,9 @@ pub struct Figures {
     pub take_over: Duration,
     pub take_over_peak: f64,
     pub latencies: Latencies,
+    pub hang: Option<hang::Figures>,
+    pub rack: Option<rack::Figures>,
+    pub relist: Option<relist::Figures>,
 }
 
 /// What an idle fleet costs.
@@ -40,6 +48,8 @@ pub struct Idle {
 pub fn print(all: &[Figures]) {
     println!("\nmemory limit of the chart: 512Mi, without a limit of CPU");
     row(all, "clusters of three", |one| one.clusters.to_string());
+    row(all, "  in a namespace with others", |one| one.shared.to_string());
+    row(all, "EtcdBackups that have ended", |one| one.backups.to_string());
     row(all, "created, s", |one| format!("{:.0}", one.created.as_secs_f64()));
     row(all, "  peak RSS of that replica, MiB", |one| format!("{:.1}", one.creator_peak));
     row(all, "start to all observed, s", |one| format!("{:.1}", one.start.as_secs_f64()));
@@ -66,20 +76,76 @@ pub fn print(all: &[Figures]) {
     let kinds = std::iter::once(None).chain(Kind::ALL.map(Some));
     for kind in kinds {
         let words = kind.map_or("event to first effect", Kind::words);
-        row(all, &format!("{words}, p50 p99 max, ms"), |one| {
-            let part = |part| {
-                let took = one.latencies.quantile(kind, part);
-                took.map_or("-".to_owned(), |took| took.as_millis().to_string())
-            };
-            format!("{} {} {}", part(0.5), part(0.99), part(1.0))
+        row(all, &format!("{words}, p50 p99 max, ms"), |one| one.latencies.summary(kind));
+    }
+    row(all, "events, without an effect", |one| one.latencies.counts());
+    hanging(all);
+    lost_rack(all);
+    listed_again(all);
+}
+
+fn hanging(all: &[Figures]) {
+    if all.iter().all(|one| one.hang.is_none()) {
+        return;
+    }
+    let of = |one: &Figures, cell: &dyn Fn(&hang::Figures) -> String| {
+        one.hang.as_ref().map_or("-".to_owned(), cell)
+    };
+    println!("while a webhook hangs for the writes in one namespace");
+    row(all, "  clusters there", |one| of(one, &|hang| hang.clusters.to_string()));
+    row(all, "  requests that hung", |one| of(one, &|hang| hang.hung.to_string()));
+    row(all, "  others: p50 p99 max, ms", |one| of(one, &|hang| hang.latencies.summary(None)));
+    row(all, "  events, without an effect", |one| of(one, &|hang| hang.latencies.counts()));
+    row(all, "  those there are ready after, s", |one| of(one, &|hang| seconds(hang.recovered)));
+}
+
+fn lost_rack(all: &[Figures]) {
+    if all.iter().all(|one| one.rack.is_none()) {
+        return;
+    }
+    let of = |one: &Figures, cell: &dyn Fn(&rack::Figures) -> String| {
+        one.rack.as_ref().map_or("-".to_owned(), cell)
+    };
+    println!("while a tenth of the nodes is gone");
+    row(all, "  clusters with a member there", |one| of(one, &|rack| rack.affected.to_string()));
+    row(all, "  other clusters with a write", |one| of(one, &|rack| rack.disturbed.to_string()));
+    row(all, "  CPU of the leader, % of a core", |one| of(one, &|rack| format!("{:.1}", rack.cpu)));
+    row(all, "  leader, RSS, MiB", |one| of(one, &|rack| format!("{:.1}", rack.resident)));
+    let mut kinds: Vec<&String> =
+        all.iter().flat_map(|one| &one.rack).flat_map(|rack| rack.requests.keys()).collect();
+    kinds.sort();
+    kinds.dedup();
+    for kind in kinds {
+        row(all, &format!("  {kind}, in a minute"), |one| {
+            of(one, &|rack| format!("{:.0}", rack.requests.get(kind).copied().unwrap_or_default()))
         });
     }
-    row(all, "events, without an effect", |one| {
-        format!("{}, {}", one.latencies.took.len(), one.latencies.none)
-    });
+    row(all, "  all are ready after its return, s", |one| of(one, &|rack| seconds(rack.recovered)));
+}
+
+fn listed_again(all: &[Figures]) {
+    if all.iter().all(|one| one.relist.is_none()) {
+        return;
+    }
+    let of = |one: &Figures, cell: &dyn Fn(&relist::Figures) -> String| {
+        one.relist.as_ref().map_or("-".to_owned(), cell)
+    };
+    println!("when the API server is restarted");
+    row(all, "  away, s", |one| of(one, &|relist| seconds(relist.away)));
+    row(all, "  its return to the effect of an edit, s", |one| of(one, &|relist| seconds(relist.effect)));
+    row(all, "  its return to the last list, s", |one| of(one, &|relist| seconds(relist.watches)));
+    row(all, "  lists of both replicas, in pages", |one| of(one, &|relist| format!("{:.0}", relist.lists)));
+    row(all, "  its end to all observed, s", |one| of(one, &|relist| seconds(relist.observed)));
+    row(all, "  leader, peak RSS, MiB", |one| of(one, &|relist| format!("{:.1}", relist.leader_peak)));
+    row(all, "  standby, peak RSS, MiB", |one| of(one, &|relist| format!("{:.1}", relist.standby_peak)));
+    row(all, "  replicas that ended", |one| of(one, &|relist| relist.ended.to_string()));
+}
+
+fn seconds(took: Duration) -> String {
+    format!("{:.1}", took.as_secs_f64())
 }
 
 fn row(all: &[Figures], words: &str, cell: impl Fn(&Figures) -> String) {
     let cells = all.iter().map(|one| format!("{:>16}", cell(one)));
-    println!("{words:40}{}", cells.collect::<String>());
+    println!("{words:44}{}", cells.collect::<String>());
 }

@@ -51,7 +51,18 @@ const ARROWS: [(&str, &[&str]); 21] = [
     ("quorate", &["quorate-operator", "quorate-agent", "quorate-api", "quorate-playground"]),
     ("xtask", &[]),
     ("rig", &["xtask"]),
-    ("bench", &["quorate-api", "quorate-etcd", "quorate-model", "xtask", "quorate-scenarios"]),
+    (
+        "bench",
+        &[
+            "quorate-api",
+            "quorate-etcd",
+            "quorate-manifests",
+            "quorate-model",
+            "quorate-orders",
+            "xtask",
+            "quorate-scenarios",
+        ],
+    ),
 ];
 
 /// The pure crates: they use the standard library and the crates above only, so no network, clock or randomness.
