@@ -11,8 +11,10 @@ pub(crate) mod members;
 pub(crate) mod own_namespace;
 #[cfg(test)]
 mod page;
+mod recent;
 mod refusal;
 mod restore;
+mod said;
 mod schedule;
 mod tls;
 mod user;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::world::{RequestOutcome, World, plain, until};
+use crate::world::{Operator, RequestOutcome, Running, World, plain, until};
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -66,27 +66,48 @@ async fn all_are_up_to_date(world: &World) -> Result<()> {
     .await
 }
 
+/// Four clusters that an operator has created, and that are well.
+struct Fleet {
+    world: World,
+    first: Operator,
+    /// The revision of each.
+    before: BTreeMap<String, String>,
+    _kubelet: Running,
+}
+
+impl Fleet {
+    async fn new() -> Result<Self> {
+        let world = World::new().await?;
+        let kubelet = world.kubelet();
+        let first = world.operator();
+        for name in NAMES {
+            world.create_cluster_named(name, plain(1)).await?;
+        }
+        all_are_up_to_date(&world).await?;
+        let before = revisions(&world).await?;
+        Ok(Self { world, first, before, _kubelet: kubelet })
+    }
+}
+
+/// An operator with another image of the agent, which one cluster takes at a time.
+fn with_another_image(world: &World) -> Operator {
+    let client = world.client_through(|_| RequestOutcome::Open);
+    world.operator_over(client, |options| {
+        options.defaults.agent_image = "quorate:next".to_owned();
+        options.max_rolling = "1".parse().expect("a limit");
+    })
+}
+
 #[tokio::test(start_paused = true)]
 async fn new_defaults_reach_one_cluster_after_another_and_stop_at_one_that_does_not_get_ready() -> Result<()>
 {
-    let world = World::new().await?;
-    let _kubelet = world.kubelet();
-    let first = world.operator();
-    for name in NAMES {
-        world.create_cluster_named(name, plain(1)).await?;
-    }
-    all_are_up_to_date(&world).await?;
-    let before = revisions(&world).await?;
+    let Fleet { world, first, before, _kubelet } = Fleet::new().await?;
     first.stop().await?;
 
     for name in NAMES {
         world.members.nodes().faults.slow.insert(format!("{name}-0"));
     }
-    let client = world.client_through(|_| RequestOutcome::Open);
-    let _second = world.operator_over(client, |options| {
-        options.defaults.agent_image = "quorate:next".to_owned();
-        options.max_rolling = "1".parse().expect("a limit");
-    });
+    let _second = with_another_image(&world);
     // Longer than a cluster may be degraded, and a look of those that wait.
     tokio::time::sleep(Duration::from_secs(300)).await;
     let after = revisions(&world).await?;
@@ -117,23 +138,12 @@ async fn progressing(world: &World) -> Result<BTreeMap<String, usize>> {
 #[tokio::test(start_paused = true)]
 async fn m07_clusters_whose_turn_the_definition_cannot_record_take_no_new_defaults_and_report_it()
 -> Result<()> {
-    let world = World::new().await?;
-    let _kubelet = world.kubelet();
-    let first = world.operator();
-    for name in NAMES {
-        world.create_cluster_named(name, plain(1)).await?;
-    }
-    all_are_up_to_date(&world).await?;
-    let before = revisions(&world).await?;
+    let Fleet { world, first, before, _kubelet } = Fleet::new().await?;
     first.stop().await?;
 
     let pods = world.pods_by_uid().await?;
     world.definition_lacks(&["takesDefaults"])?;
-    let client = world.client_through(|_| RequestOutcome::Open);
-    let _second = world.operator_over(client, |options| {
-        options.defaults.agent_image = "quorate:next".to_owned();
-        options.max_rolling = "1".parse().expect("a limit");
-    });
+    let _second = with_another_image(&world);
     tokio::time::sleep(Duration::from_secs(130)).await;
     let reasons = progressing(&world).await?;
     let told = |reason: &str| reasons.get(reason).copied().unwrap_or(0);
@@ -166,14 +176,7 @@ async fn m07_clusters_whose_turn_the_definition_cannot_record_take_no_new_defaul
 #[tokio::test(start_paused = true)]
 async fn m06_a_cluster_that_is_sick_before_its_turn_takes_none_and_keeps_no_other_cluster_waiting()
 -> Result<()> {
-    let world = World::new().await?;
-    let _kubelet = world.kubelet();
-    let first = world.operator();
-    for name in NAMES {
-        world.create_cluster_named(name, plain(1)).await?;
-    }
-    all_are_up_to_date(&world).await?;
-    let before = revisions(&world).await?;
+    let Fleet { world, first, before, _kubelet } = Fleet::new().await?;
     // The first one by its name: in the order of names its turn would be the first.
     world.members.nodes().faults.slow.insert("a-0".to_owned());
     world.delete::<Pod>("a-0").await?;
@@ -185,11 +188,7 @@ async fn m06_a_cluster_that_is_sick_before_its_turn_takes_none_and_keeps_no_othe
     .await?;
     first.stop().await?;
 
-    let client = world.client_through(|_| RequestOutcome::Open);
-    let _second = world.operator_over(client, |options| {
-        options.defaults.agent_image = "quorate:next".to_owned();
-        options.max_rolling = "1".parse().expect("a limit");
-    });
+    let _second = with_another_image(&world);
     let well = &NAMES[1..];
     until("all others have the new defaults", async || {
         let now = revisions(&world).await?;
@@ -214,14 +213,7 @@ async fn m06_a_cluster_that_is_sick_before_its_turn_takes_none_and_keeps_no_othe
 
 #[tokio::test(start_paused = true)]
 async fn l07_a_cluster_whose_members_cannot_be_restarted_gives_its_place_to_the_others() -> Result<()> {
-    let world = World::new().await?;
-    let _kubelet = world.kubelet();
-    let first = world.operator();
-    for name in NAMES {
-        world.create_cluster_named(name, plain(1)).await?;
-    }
-    all_are_up_to_date(&world).await?;
-    let before = revisions(&world).await?;
+    let Fleet { world, first, before, _kubelet } = Fleet::new().await?;
     first.stop().await?;
     // Somebody else's budget for the same Pods: the API server refuses each eviction. The cluster stays healthy.
     let budget: PodDisruptionBudget = serde_json::from_value(json!({
@@ -230,11 +222,7 @@ async fn l07_a_cluster_whose_members_cannot_be_restarted_gives_its_place_to_the_
     }))?;
     world.api::<PodDisruptionBudget>().create(&PostParams::default(), &budget).await?;
 
-    let client = world.client_through(|_| RequestOutcome::Open);
-    let _second = world.operator_over(client, |options| {
-        options.defaults.agent_image = "quorate:next".to_owned();
-        options.max_rolling = "1".parse().expect("a limit");
-    });
+    let _second = with_another_image(&world);
     // One cluster after another, and ten minutes for the one that cannot.
     tokio::time::sleep(Duration::from_mins(20)).await;
     until("all others have the new defaults", async || {

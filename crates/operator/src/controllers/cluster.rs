@@ -28,14 +28,13 @@ use quorate_reconcile::ReadCluster;
 use crate::controllers::backup::ReadBackup;
 use crate::controllers::members::KeptConnections;
 use crate::controllers::restore::ReadRestore;
+use crate::controllers::said::Said;
 use crate::controllers::schedule::ReadSchedule;
 use crate::controllers::user::ReadUser;
 use crate::runtime::controller::{Controller, Runtime};
 use crate::runtime::watch::{Index, NamespacedName, Watches};
 use indexes::Indexes;
 use metrics::ClusterMetrics;
-#[cfg(test)]
-pub(super) use metrics::example as example_metrics;
 use pass::Worker;
 use site::Sites;
 use stores::{DataStores, Source};
@@ -63,6 +62,8 @@ pub(crate) struct Shared {
     pub(crate) waves: Arc<Waves>,
     /// What was read lately about nodes and volumes.
     pub(crate) sites: Arc<Sites>,
+    /// What was said lately about Pods and Jobs.
+    said: Arc<Said>,
     /// The DataStores of Kamaji.
     stores: DataStores,
     /// The cache of EtcdBackupSchedules, which their own controller fills.
@@ -95,7 +96,7 @@ impl ClusterController {
     ) -> Self {
         let (indexes, defaults) = (Indexes::default(), Arc::new(defaults));
         let clusters = indexes.clusters.clone();
-        let stopped = Stopped { clusters, defaults: defaults.clone(), present: runtime.api_clock.clone() };
+        let stopped = Stopped { clusters, defaults: defaults.clone(), clock: runtime.api_clock.clone() };
         registry.register_collector(Box::new(stopped));
         Self(Shared {
             runtime: runtime.clone(),
@@ -106,6 +107,7 @@ impl ClusterController {
             metrics: ClusterMetrics::new(registry),
             waves: Arc::new(Waves::new(max_rolling)),
             sites: Arc::default(),
+            said: Arc::default(),
             stores: DataStores::default(),
             schedules,
             backups,
@@ -151,6 +153,21 @@ impl Controller for ClusterController {
         self.0.metrics.forget(&ClusterRef::new(&root.namespace, &root.name));
         self.0.indexes.remove_if_empty(root);
     }
+}
+
+/// A registry of the metrics of clusters with a series of each.
+#[cfg(test)]
+pub(super) fn example_metrics(registry: &mut Registry) {
+    use crate::runtime::api_clock::ApiClock;
+    use crate::runtime::clock::Clock;
+
+    metrics::example(registry);
+    let clock = ApiClock::new(Clock::system());
+    registry.register_collector(Box::new(Stopped {
+        clusters: Index::default(),
+        defaults: Arc::default(),
+        clock,
+    }));
 }
 
 impl From<&ClusterRef> for NamespacedName {

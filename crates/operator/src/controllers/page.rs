@@ -68,15 +68,7 @@ fn acting() -> BTreeMap<String, Metric> {
     cluster::example_metrics(&mut registry);
     backup::example_metrics(&mut registry);
     schedule::example_metrics(&mut registry);
-    let mut all = metrics_of(&text(&registry));
-    let help =
-        "Whether new defaults of the operator wait for a cluster that took them and does not get ready";
-    let stopped = Metric { kind: "gauge".to_owned(), help: help.to_owned(), labels: Vec::new() };
-    all.insert("quorate_wave_stopped".to_owned(), stopped);
-    let help = "EtcdClusters that are to take new defaults of the operator and restarted no member for more than ten minutes";
-    let parked = Metric { kind: "gauge".to_owned(), help: help.to_owned(), labels: Vec::new() };
-    all.insert("quorate_wave_parked".to_owned(), parked);
-    all
+    metrics_of(&text(&registry))
 }
 
 /// What the operator registers when it runs: as text, and as it describes itself.

@@ -2,58 +2,21 @@
 //! of Jobs and of ephemeral volumes tell them in an event and nowhere else: a dry run by the operator would ask for other rights than those
 //! controllers have.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Event, Pod};
-use kube::Api;
-use kube::api::ListParams;
+use k8s_openapi::api::core::v1::Pod;
 use quorate_model::Instant;
 use quorate_orders::{JobOutcome, outcome};
-use tokio::time::timeout;
 
+use super::said::{Said, Warning};
 use crate::runtime::controller::Runtime;
-
-/// Whoever waits for the words has others to serve.
-const DEADLINE: Duration = Duration::from_secs(5);
-
-/// The most events of a Job that are read.
-const MOST: u32 = 50;
 
 /// The longest part of the words that a message quotes, in characters.
 const QUOTED: usize = 600;
 
-/// For so many milliseconds words that were read are not asked for again. The controller of Jobs tries with growing delay, up to minutes,
-/// and a pass over what waits comes each second.
-const GOOD_FOR: i64 = 10_000;
-
 /// What the scheduler says of a Pod whose ephemeral volume has no claim yet.
 const NO_CLAIM: &str = "ephemeral volume controller";
-
-/// The words about Jobs and Pods, by their uid, and when they were read.
-#[derive(Debug, Default)]
-pub(super) struct Words(BTreeMap<String, (Instant, Option<String>)>);
-
-impl Words {
-    /// Those that are not old. By a clock that was set back all are.
-    fn fresh(&self, uid: &str, now: Instant) -> Option<&Option<String>> {
-        let (at, words) = self.0.get(uid)?;
-        (0..GOOD_FOR).contains(&now.0.saturating_sub(at.0)).then_some(words)
-    }
-
-    /// Those about what is refused; they are read if they are old.
-    async fn about(&mut self, runtime: &Runtime, refused: Refused<'_>, now: Instant) -> Option<String> {
-        let uid = refused.uid()?;
-        if let Some(words) = self.fresh(uid, now) {
-            return words.clone();
-        }
-        let words = words(runtime, refused).await;
-        self.0.insert(uid.to_owned(), (now, words.clone()));
-        words
-    }
-}
 
 /// What a Job lacks.
 #[derive(Clone, Copy)]
@@ -109,25 +72,18 @@ impl<'a> Refused<'a> {
 /// What each Job has come to, with the words of who refuses its Pod where one is refused.
 pub(super) async fn outcomes<'a>(
     runtime: &Runtime,
-    read: &mut Words,
+    said: &Said,
     jobs: &'a [Arc<Job>],
     pods: &[Arc<Pod>],
     now: Instant,
 ) -> Vec<(&'a Job, JobOutcome)> {
     let pods = || pods.iter().map(AsRef::as_ref);
-    let uids = || {
-        jobs.iter()
-            .map(|job| &job.metadata)
-            .chain(pods().map(|pod| &pod.metadata))
-            .map(|meta| meta.uid.as_ref())
-    };
-    read.0.retain(|uid, _| uids().any(|known| known == Some(uid)));
     let mut outcomes = Vec::with_capacity(jobs.len());
     for job in jobs {
         let outcome = match outcome(job, pods(), now) {
             JobOutcome::Running(Some(stuck)) => {
                 let words = match Refused::of(job, pod_of(job, pods()), &stuck) {
-                    Some(refused) => read.about(runtime, refused, now).await,
+                    Some(refused) => words(runtime, said, refused).await,
                     None => None,
                 };
                 JobOutcome::Running(Some(words.unwrap_or(stuck)))
@@ -147,25 +103,17 @@ fn pod_of<'a>(job: &Job, mut pods: impl Iterator<Item = &'a Pod>) -> Option<&'a 
 }
 
 /// `None` if there are none, or they cannot be read: without them the message says where they are.
-async fn words(runtime: &Runtime, refused: Refused<'_>) -> Option<String> {
+async fn words(runtime: &Runtime, said: &Said, refused: Refused<'_>) -> Option<String> {
     let (Refused::Pod(job) | Refused::Claim(job, _)) = refused;
-    let (namespace, uid, reason) = (job.metadata.namespace.as_deref()?, refused.uid()?, refused.reason());
-    let events = Api::<Event>::namespaced(runtime.client.clone(), namespace);
-    let of_it = format!("involvedObject.uid={uid},reason={reason}");
-    let found = timeout(DEADLINE, events.list(&ListParams::default().fields(&of_it).limit(MOST))).await;
-    last(&found.ok()?.ok()?.items, refused)
+    let namespace = job.metadata.namespace.as_deref()?;
+    last(&said.about(runtime, namespace, refused.uid()?).await.ok()?, refused)
 }
 
-/// The last refusal. Who may create events chooses what is in them, so the object is compared as well.
-fn last(events: &[Event], refused: Refused<'_>) -> Option<String> {
-    let of_it = events.iter().filter(|event| {
-        event.involved_object.uid.as_deref() == refused.uid()
-            && event.reason.as_deref() == Some(refused.reason())
-    });
-    let last = of_it.max_by_key(|event| event.last_timestamp.as_ref().map(|time| time.0))?;
-    let text = last.message.as_deref().unwrap_or_default().trim();
-    let quoted: String = text.chars().take(QUOTED).collect();
-    (!quoted.is_empty()).then(|| refused.message(&quoted))
+/// The last refusal, however old: the controllers of Jobs and volumes try with growing delay, up to minutes.
+fn last(warnings: &[Warning], refused: Refused<'_>) -> Option<String> {
+    let last = warnings.iter().rfind(|warning| warning.reason == refused.reason())?;
+    let quoted: String = last.message.chars().take(QUOTED).collect();
+    Some(refused.message(&quoted))
 }
 
 /// What a person can change besides. The spec of an EtcdBackup is immutable, and the Pod of an EtcdRestore follows the members.
@@ -194,26 +142,22 @@ mod tests {
 
     use super::*;
 
-    fn event(uid: &str, reason: &str, at: &str, message: &str) -> Event {
-        serde_json::from_value(json!({
-            "metadata": {}, "involvedObject": {"kind": "Job", "uid": uid}, "reason": reason, "message": message, "lastTimestamp": at,
-        }))
-        .unwrap()
+    fn warning(reason: &str, message: &str) -> Warning {
+        Warning { at: None, reason: reason.to_owned(), message: message.to_owned() }
     }
 
     #[test]
     fn o10_the_last_words_of_who_refuses_a_pod_are_quoted() {
         let job: Job = serde_json::from_value(json!({"metadata": {"name": "backup-1", "uid": "a"}})).unwrap();
         let quota = "Error creating: pods \"backup-1-x\" is forbidden: exceeded quota: small";
-        let events = [
-            event("a", "FailedCreate", "2026-11-27T06:00:00Z", "Error creating: earlier"),
-            event("a", "FailedCreate", "2026-11-27T06:01:00Z", quota),
-            event("a", "SuccessfulCreate", "2026-11-27T06:02:00Z", "Created pod"),
-            event("b", "FailedCreate", "2026-11-27T06:03:00Z", "of another Job"),
+        let warnings = [
+            warning("FailedCreate", "Error creating: earlier"),
+            warning("FailedCreate", quota),
+            warning("BackoffLimitExceeded", "Job has reached the specified backoff limit"),
         ];
-        let words = last(&events, Refused::Pod(&job)).unwrap();
+        let words = last(&warnings, Refused::Pod(&job)).unwrap();
         assert!(words.starts_with(&format!("no Pod of Job backup-1 is admitted: {quota}")), "{words}");
-        assert_eq!(last(&events[2..], Refused::Pod(&job)), None);
+        assert_eq!(last(&warnings[2..], Refused::Pod(&job)), None);
     }
 
     #[test]
@@ -229,11 +173,9 @@ mod tests {
                      create the persistentvolumeclaim \"backup-1-x-scratch\"";
         let refused = Refused::of(&job, Some(&pod), waits).unwrap();
         let quota = "ephemeral volume scratch: persistentvolumeclaims is forbidden: exceeded quota: small";
-        let events = [
-            event("a", "FailedBinding", "2026-11-27T06:02:00Z", "of another object"),
-            event("b", "FailedBinding", "2026-11-27T06:01:00Z", quota),
-        ];
-        let words = last(&events, refused).unwrap();
+        let warnings =
+            [warning("FailedBinding", "ephemeral volume scratch: earlier"), warning("FailedBinding", quota)];
+        let words = last(&warnings, refused).unwrap();
         assert!(
             words.starts_with(&format!("a volume of Pod backup-1-x is not admitted: {quota}. Change")),
             "{words}"
@@ -244,21 +186,12 @@ mod tests {
     }
 
     #[test]
-    fn o10_the_words_are_asked_for_every_ten_seconds_and_not_in_each_pass() {
-        let read = Words(BTreeMap::from([("a".to_owned(), (Instant(50_000), Some("no".to_owned())))]));
-        for (now, fresh) in [(50_000, true), (59_999, true), (60_000, false), (49_999, false)] {
-            assert_eq!(read.fresh("a", Instant(now)).is_some(), fresh, "{now}");
-        }
-        assert_eq!(read.fresh("b", Instant(50_000)), None);
-    }
-
-    #[test]
     fn o10_who_reads_that_a_pod_is_refused_is_told_what_can_be_changed() {
         let words = |owner: &str, name: &str| {
             let job = json!({"metadata": {"name": name, "uid": "a", "ownerReferences": [
                 {"apiVersion": "operator.etcd.io/v1alpha1", "kind": owner, "name": "x", "uid": "x"},
             ]}});
-            let refused = event("a", "FailedCreate", "2026-11-27T06:00:00Z", "Error creating: no");
+            let refused = warning("FailedCreate", "Error creating: no");
             last(&[refused], Refused::Pod(&serde_json::from_value(job).unwrap())).unwrap()
         };
         for (owner, name, cure) in [

@@ -13,6 +13,9 @@ use prometheus_client::registry::Registry;
 
 use crate::runtime::lease::Leadership;
 
+/// The buckets of what takes from some milliseconds to half a minute, in seconds: passes and their requests.
+pub(crate) const SECONDS: [f64; 9] = [0.005, 0.02, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+
 /// The metrics of the runtime. Clones count into the same ones.
 #[derive(Clone, Debug)]
 pub struct Metrics {
@@ -76,7 +79,7 @@ impl Metrics {
         let metrics = Self {
             api_requests: Family::default(),
             passes: Family::default(),
-            pass_seconds: Histogram::new([0.005, 0.02, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0]),
+            pass_seconds: Histogram::new(SECONDS),
             dropped: Counter::default(),
             events: Family::default(),
         };

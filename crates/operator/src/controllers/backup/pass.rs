@@ -20,7 +20,8 @@ use serde_json::json;
 
 use super::BackupController;
 use crate::controllers::accepted;
-use crate::controllers::refusal::{Words, outcomes};
+use crate::controllers::refusal::outcomes;
+use crate::controllers::said::Said;
 use crate::runtime::controller::{Pass, Worker};
 use crate::runtime::events::{Notice, Reported};
 use crate::runtime::pace::Outcome;
@@ -52,7 +53,7 @@ pub(crate) struct BackupWorker {
     controller: BackupController,
     root: NamespacedName,
     reported: Reported,
-    words: Words,
+    said: Said,
     /// The versions of the caches that the last pass saw.
     known: [u64; 4],
     /// It is among the first that wait for the bound: it looks often, so that a place that becomes free is not left empty.
@@ -80,8 +81,8 @@ impl Worker for BackupWorker {
 
 impl BackupWorker {
     pub(super) fn new(controller: BackupController, root: NamespacedName) -> Self {
-        let (reported, words) = (Reported::default(), Words::default());
-        Self { controller, root, reported, words, known: [0; 4], is_near: false }
+        let (reported, said) = (Reported::default(), Said::default());
+        Self { controller, root, reported, said, known: [0; 4], is_near: false }
     }
 
     async fn work(&mut self, backup: &EtcdBackup) -> Pass {
@@ -124,7 +125,7 @@ impl BackupWorker {
     async fn decision(&mut self, backup: &EtcdBackup, now: Instant) -> Decision {
         let BackupController { backups, clusters, users, .. } = &self.controller;
         let (jobs, pods) = (self.jobs(backup), self.pods());
-        let jobs = outcomes(&self.controller.runtime, &mut self.words, &jobs, &pods, now).await;
+        let jobs = outcomes(&self.controller.runtime, &self.said, &jobs, &pods, now).await;
         let running_pods = pods.iter().filter(|pod| runs(pod) && is_of(pod, backup)).count();
         let has_started = pods.iter().any(|pod| has_started(pod) && is_of_attempt(pod, backup));
         let cluster = self.cluster(backup);

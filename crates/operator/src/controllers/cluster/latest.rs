@@ -16,7 +16,7 @@ use quorate_reconcile::{Pass, Retry, WriteError};
 use tokio::time::timeout;
 
 use super::Shared;
-use crate::controllers::refusal::{Words, outcomes};
+use crate::controllers::refusal::outcomes;
 use crate::runtime::lease::WRITE_DEADLINE;
 use crate::runtime::pace::Outcome;
 use crate::runtime::watch::chain;
@@ -26,14 +26,14 @@ use crate::runtime::write::{Writer, status_patch};
 const FIND_SECONDS: i64 = 3600;
 
 /// Goes on with the look that the pass waits for; `None` if it waits for none.
-pub(super) async fn go_on(shared: &Shared, pass: &Pass, words: &mut Words) -> Option<Outcome> {
+pub(super) async fn go_on(shared: &Shared, pass: &Pass) -> Option<Outcome> {
     let planned = pass.planned()?;
     let waits = planned.plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::NoSnapshot(_)));
     let seen = planned.cluster.0.as_ref().ok().filter(|cluster| waits && is_to_be_found(cluster))?;
     if is_resting(seen, shared.runtime.clock.now()) {
         return None;
     }
-    let outcome = match Box::pin(step(shared, seen, words)).await {
+    let outcome = match Box::pin(step(shared, seen)).await {
         Ok(outcome) => outcome,
         Err(error) => {
             if error.retry() >= Retry::Failed {
@@ -45,7 +45,7 @@ pub(super) async fn go_on(shared: &Shared, pass: &Pass, words: &mut Words) -> Op
     Some(outcome)
 }
 
-async fn step(shared: &Shared, seen: &EtcdCluster, words: &mut Words) -> Result<Outcome, WriteError> {
+async fn step(shared: &Shared, seen: &EtcdCluster) -> Result<Outcome, WriteError> {
     let namespace = seen.metadata.namespace.as_deref().unwrap_or_default();
     let name = seen.metadata.name.as_deref().unwrap_or_default();
     let clusters = Writer::<EtcdCluster>::new(&shared.runtime, namespace);
@@ -65,7 +65,7 @@ async fn step(shared: &Shared, seen: &EtcdCluster, words: &mut Words) -> Result<
     };
     let jobs: Vec<Arc<Job>> = jobs.into_iter().filter(own).collect();
     let pods = if jobs.is_empty() { Vec::new() } else { of_cluster::<Pod>(shared, namespace, name).await? };
-    let outcomes = outcomes(&shared.runtime, words, &jobs, &pods, now).await;
+    let outcomes = outcomes(&shared.runtime, &shared.said, &jobs, &pods, now).await;
     let before = cluster.status.clone().unwrap_or_default();
     let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
     let (looked, next) =

@@ -14,6 +14,7 @@ use prometheus_client::registry::Registry;
 use quorate_api::EtcdClusterStatus;
 use quorate_model::{ClusterRef, Instant};
 
+use crate::runtime::metrics::SECONDS;
 pub use figures::{Figures, MemberFigures};
 use figures::{Kept, Reported};
 
@@ -55,9 +56,7 @@ impl ClusterMetrics {
         let metrics = Self {
             etcd_calls: Family::default(),
             effects: Family::default(),
-            effect_seconds: Family::new_with_constructor(|| {
-                Histogram::new([0.005, 0.02, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0])
-            }),
+            effect_seconds: Family::new_with_constructor(|| Histogram::new(SECONDS)),
             refusals: Family::default(),
             clusters: Arc::default(),
         };
@@ -116,7 +115,7 @@ impl ClusterMetrics {
 
 /// A registry of these metrics with a series of each.
 #[cfg(test)]
-pub(in crate::controllers) fn example(registry: &mut Registry) {
+pub(super) fn example(registry: &mut Registry) {
     let metrics = ClusterMetrics::new(registry);
     metrics.etcd_call("status", "ok");
     metrics.effect("B1", "ok");

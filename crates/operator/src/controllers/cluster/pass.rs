@@ -1,6 +1,6 @@
 //! Drives one pass of `quorate_reconcile` with real calls, and reports the results: crash points, metrics, logs, events.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, ready};
@@ -24,7 +24,6 @@ use crate::controllers::cluster::observe::{
 use crate::controllers::cluster::publish::{self, Publication};
 use crate::controllers::cluster::report;
 use crate::controllers::cluster::{auth, backup, execute, latest, node_says, site};
-use crate::controllers::refusal::Words;
 use crate::controllers::tls;
 use crate::runtime::controller::{Pass as Passed, Runtime, Worker as Passes};
 use crate::runtime::crash::CrashSide;
@@ -42,8 +41,6 @@ pub(crate) struct Worker {
     known: Versions,
     /// The effects of the last pass.
     done: Vec<Effect>,
-    /// About Jobs that look for a backup.
-    words: Words,
     publication: Publication,
 }
 
@@ -65,7 +62,7 @@ impl Passes for Worker {
         let mut pass = Pass::new(self.cluster.clone(), shared.defaults.clone(), &self.memory, clock.now());
         pass.see_clocks(&mut self.memory, shared.runtime.api_clock.difference());
         let mut under_way = FuturesUnordered::new();
-        let (mut begun, mut sent) = (BTreeSet::new(), BTreeMap::new());
+        let mut begun = BTreeSet::new();
         loop {
             // A signal ends the pass as soon as no request is under way. The next operator goes on, as after a crash.
             if under_way.is_empty() && is_acting(&pass) && shared.runtime.stop.is_cancelled() {
@@ -75,14 +72,12 @@ impl Passes for Worker {
                 let Command { id, purpose, .. } = command;
                 let steps = if begun.insert(purpose) { steps(purpose, &pass) } else { Vec::new() };
                 let call = self.carry_out(&shared, &pass, command);
-                sent.insert(id, Instant::now());
                 under_way.push(after_crash_points(&shared, steps, id, call));
             }
-            let Some((id, reply)) = under_way.next().await else { break };
+            let Some((id, reply, took)) = under_way.next().await else { break };
             pass.see_clocks(&mut self.memory, shared.runtime.api_clock.difference());
             let event = pass.reply(&mut self.memory, id, reply, clock.now());
             if let (Some(event), Some(planned)) = (event, pass.planned()) {
-                let took = sent.get(&id).map_or(Duration::ZERO, Instant::elapsed);
                 self.note(&event, planned, took).await;
             }
         }
@@ -90,7 +85,7 @@ impl Passes for Worker {
         // write that is not known here would pass for news and end the back-off.
         self.memory.add_to(&mut self.known);
         let ended = self.ended(&pass);
-        let latest = latest::go_on(&shared, &pass, &mut self.words).await;
+        let latest = latest::go_on(&shared, &pass).await;
         let waits_for_issuer = pass.planned().is_some_and(|planned| planned.waits_for_issuer());
         let issued = waits_for_issuer.then_some(Outcome::Degraded);
         let published = self.publication.keep(&shared, &pass, &mut self.memory).await;
@@ -114,7 +109,6 @@ impl Worker {
             reported: Reported::default(),
             known: Versions::new(),
             done: Vec::new(),
-            words: Words::default(),
             publication: Publication::default(),
         }
     }
@@ -365,16 +359,19 @@ fn steps(purpose: Purpose, pass: &Pass) -> Vec<Step> {
     }
 }
 
+/// The reply, and how long it took.
 async fn after_crash_points(
     shared: &Shared,
     steps: Vec<Step>,
     id: CommandId,
     call: BoxFuture<'_, Reply>,
-) -> (CommandId, Reply) {
+) -> (CommandId, Reply, Duration) {
     for step in steps {
         shared.runtime.hook.reached(CrashSide::Before, step).await;
     }
-    (id, call.await)
+    let sent = Instant::now();
+    let reply = call.await;
+    (id, reply, sent.elapsed())
 }
 
 /// How soon its state may change. A change in etcd is found by polling; a change in Kubernetes starts a pass.

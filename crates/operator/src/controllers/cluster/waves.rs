@@ -111,7 +111,7 @@ pub(crate) struct Stopped {
     /// What specs may leave out.
     pub(crate) defaults: Arc<Defaults>,
     /// The time, by both clocks.
-    pub(crate) present: ApiClock,
+    pub(crate) clock: ApiClock,
 }
 
 impl Stopped {
@@ -120,7 +120,7 @@ impl Stopped {
     fn count(&self) -> (bool, usize) {
         let all = self.clusters.all();
         let all = || all.iter().filter_map(|read| read.0.as_ref().ok());
-        let now = self.present.present().earliest;
+        let now = self.clock.present().earliest;
         let turns = || all().filter_map(|cluster| Some((cluster, turn_of(cluster)?)));
         let is_stuck = turns().any(|(cluster, turn)| stuck(cluster, turn, now).is_some());
         let others_wait =

@@ -14,7 +14,8 @@ use quorate_reconcile::{Retry, WriteError};
 
 use super::RestoreController;
 use crate::controllers::accepted;
-use crate::controllers::refusal::{Words, outcomes};
+use crate::controllers::refusal::outcomes;
+use crate::controllers::said::Said;
 use crate::runtime::controller::{Pass, Worker};
 use crate::runtime::events::{Notice, Reported};
 use crate::runtime::pace::Outcome;
@@ -32,7 +33,7 @@ pub(crate) struct RestoreWorker {
     controller: RestoreController,
     root: NamespacedName,
     reported: Reported,
-    words: Words,
+    said: Said,
     /// The status that an older CustomResourceDefinition did not store whole, and when it was written.
     not_stored: Option<(EtcdRestoreStatus, Instant)>,
     /// The versions of the caches that the last pass saw.
@@ -62,8 +63,8 @@ impl Worker for RestoreWorker {
 
 impl RestoreWorker {
     pub(super) fn new(controller: RestoreController, root: NamespacedName) -> Self {
-        let (reported, words) = (Reported::default(), Words::default());
-        Self { controller, root, reported, words, not_stored: None, known: [0; 3] }
+        let (reported, said) = (Reported::default(), Said::default());
+        Self { controller, root, reported, said, not_stored: None, known: [0; 3] }
     }
 
     async fn work(&mut self, restore: &EtcdRestore) -> Pass {
@@ -82,7 +83,7 @@ impl RestoreWorker {
         let backups: Vec<_> = backups.iter().filter_map(|backup| backup.0.as_ref().ok()).collect();
         let jobs = self.jobs(restore);
         let pods: Vec<Arc<Pod>> = self.controller.pods.get(&self.root).objects.into_values().collect();
-        let jobs = outcomes(&self.controller.runtime, &mut self.words, &jobs, &pods, now).await;
+        let jobs = outcomes(&self.controller.runtime, &self.said, &jobs, &pods, now).await;
         let decision = decide(Seen { restore, cluster, backup, backups: &backups, jobs: &jobs, now });
         match Box::pin(self.carry_out(restore, cluster, &decision, now)).await {
             // It is reported already.

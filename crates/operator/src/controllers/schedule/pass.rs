@@ -16,7 +16,8 @@ use serde_json::json;
 
 use super::ScheduleController;
 use crate::controllers::accepted;
-use crate::controllers::refusal::{Words, outcomes};
+use crate::controllers::refusal::outcomes;
+use crate::controllers::said::Said;
 use crate::runtime::controller::{Pass, Worker};
 use crate::runtime::events::{Notice, Reported};
 use crate::runtime::pace::Outcome;
@@ -40,7 +41,7 @@ pub(crate) struct ScheduleWorker {
     controller: ScheduleController,
     root: NamespacedName,
     reported: Reported,
-    words: Words,
+    said: Said,
     /// The versions of the caches that the last pass saw.
     known: [u64; 4],
 }
@@ -68,7 +69,7 @@ impl Worker for ScheduleWorker {
 
 impl ScheduleWorker {
     pub(super) fn new(controller: ScheduleController, root: NamespacedName) -> Self {
-        Self { controller, root, reported: Reported::default(), words: Words::default(), known: [0; 4] }
+        Self { controller, root, reported: Reported::default(), said: Said::default(), known: [0; 4] }
     }
 
     async fn work(&mut self, schedule: &EtcdBackupSchedule) -> Outcome {
@@ -86,7 +87,7 @@ impl ScheduleWorker {
         };
         let others: Vec<&EtcdBackup> = others.iter().filter_map(|backup| backup.0.as_ref().ok()).collect();
         let (jobs, pods) = (self.jobs(schedule), self.pods());
-        let jobs = outcomes(&self.controller.runtime, &mut self.words, &jobs, &pods, now).await;
+        let jobs = outcomes(&self.controller.runtime, &self.said, &jobs, &pods, now).await;
         let decision = decide(Seen {
             schedule,
             backups: &backups,
