@@ -87,7 +87,7 @@ pub(crate) fn add_all(fleets: &mut Fleets, registry: &mut Registry, config: Conf
         &runtime,
         registry,
         shared.clone(),
-        backups,
+        (backups, clusters.backups().clone()),
         (clusters.roots().clone(), users.clone(), restores.clone()),
         max_backups,
     );

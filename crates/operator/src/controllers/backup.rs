@@ -37,6 +37,8 @@ pub(crate) struct BackupController {
     runtime: Runtime,
     defaults: Arc<Defaults>,
     backups: Index<ReadBackup>,
+    /// The same ones, by what they are taken of: one waits for others of the same etcd.
+    by_source: Index<ReadBackup>,
     jobs: Index<Job>,
     pods: Index<Pod>,
     clusters: Index<ReadCluster>,
@@ -49,13 +51,13 @@ pub(crate) struct BackupController {
 }
 
 impl BackupController {
-    /// The controller, its metrics registered. `backups` is the cache that it fills, `clusters`, `users` and `all_restores` those of other
-    /// kinds, which their own controllers fill; `most` backups may run at a time over all clusters, any number if it is 0.
+    /// The controller, its metrics registered. `backups` is the cache that it fills, `by_source` the index of it that the controller of
+    /// EtcdClusters keeps, `clusters`, `users` and `all_restores` those of other kinds, which their own controllers fill; `most` backups may run at a time over all clusters, any number if it is 0.
     pub(crate) fn new(
         runtime: &Runtime,
         registry: &mut Registry,
         defaults: Arc<Defaults>,
-        backups: Index<ReadBackup>,
+        (backups, by_source): (Index<ReadBackup>, Index<ReadBackup>),
         (clusters, users, all_restores): (Index<ReadCluster>, Index<ReadUser>, Index<ReadRestore>),
         most: usize,
     ) -> Self {
@@ -69,6 +71,7 @@ impl BackupController {
             runtime,
             defaults,
             backups,
+            by_source,
             jobs,
             pods,
             clusters,

@@ -34,6 +34,7 @@ use crate::controllers::user::ReadUser;
 use crate::runtime::controller::{Controller, Runtime};
 use crate::runtime::watch::{Index, NamespacedName, Watches};
 use indexes::Indexes;
+pub(super) use indexes::source;
 use metrics::ClusterMetrics;
 use pass::Worker;
 use site::Sites;
@@ -69,7 +70,7 @@ pub(crate) struct Shared {
     /// The cache of EtcdBackupSchedules, which their own controller fills.
     pub(crate) schedules: Index<ReadSchedule>,
     /// The cache of EtcdBackups, which their own controller fills.
-    pub(crate) backups: Index<ReadBackup>,
+    all_backups: Index<ReadBackup>,
     /// The cache of EtcdUsers, which their own controller fills.
     pub(crate) users: Index<ReadUser>,
     /// The cache of EtcdRestores, which their own controller fills.
@@ -110,7 +111,7 @@ impl ClusterController {
             said: Arc::default(),
             stores: DataStores::default(),
             schedules,
-            backups,
+            all_backups: backups,
             users,
             restores,
         })
@@ -121,6 +122,11 @@ impl ClusterController {
     /// The cache of members' Pods, by their EtcdCluster.
     pub(super) fn pods(&self) -> &Index<Pod> {
         &self.0.indexes.pods
+    }
+
+    /// The cache of EtcdBackups, by the EtcdCluster that they are taken of.
+    pub(super) fn backups(&self) -> &Index<ReadBackup> {
+        &self.0.indexes.backups
     }
 
     /// The cache of the Secrets of EtcdClusters.
@@ -139,7 +145,7 @@ impl Controller for ClusterController {
     }
 
     fn watch(&self, watches: &mut Watches<'_>) {
-        self.0.indexes.watch(watches, &self.0.restores);
+        self.0.indexes.watch(watches, &self.0.restores, &self.0.all_backups);
         let (client, clusters) = (self.0.runtime.client.clone(), self.0.indexes.clusters.clone());
         let stores = self.0.stores.clone();
         watches.beside(move |wake| stores.follow(Source { client, clusters, wake }));

@@ -20,6 +20,7 @@ use serde_json::json;
 
 use super::BackupController;
 use crate::controllers::accepted;
+use crate::controllers::cluster::source;
 use crate::controllers::refusal::outcomes;
 use crate::controllers::said::Said;
 use crate::runtime::controller::{Pass, Worker};
@@ -123,7 +124,7 @@ impl BackupWorker {
     }
 
     async fn decision(&mut self, backup: &EtcdBackup, now: Instant) -> Decision {
-        let BackupController { backups, clusters, users, .. } = &self.controller;
+        let BackupController { backups, by_source, clusters, users, .. } = &self.controller;
         let (jobs, pods) = (self.jobs(backup), self.pods());
         let jobs = outcomes(&self.controller.runtime, &self.said, &jobs, &pods, now).await;
         let running_pods = pods.iter().filter(|pod| runs(pod) && is_of(pod, backup)).count();
@@ -132,8 +133,10 @@ impl BackupWorker {
         let cluster = cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok());
         let is_going = backup.metadata.deletion_timestamp.is_some();
         let is_existing = backup.spec.existing.is_some();
-        let others: Vec<_> = if is_in_queue(backup) || is_existing || is_going {
+        let others: Vec<_> = if is_existing || is_going {
             backups.in_namespace(&self.root.namespace)
+        } else if is_in_queue(backup) {
+            by_source.get(&source(&self.root.namespace, backup)).objects.into_values().collect()
         } else {
             Vec::new()
         };

@@ -11,7 +11,9 @@ use quorate_reconcile::WriteError;
 use tokio::time::timeout;
 
 use crate::controllers::cluster::Shared;
+use crate::controllers::cluster::indexes::OF_ENDPOINTS;
 use crate::runtime::lease::WRITE_DEADLINE;
+use crate::runtime::watch::NamespacedName;
 use crate::runtime::write::Writer;
 
 /// What its schedules say about its backups, from the cache of their own controller.
@@ -23,7 +25,8 @@ pub(super) fn health(shared: &Shared, cluster: &ClusterRef, now: Instant) -> Opt
 
 /// The EtcdBackups that read a snapshot of a member, from the caches of their own controllers.
 pub(super) fn running(shared: &Shared, cluster: &ClusterRef, now: Instant) -> BTreeSet<String> {
-    let backups = shared.backups.in_namespace(&cluster.namespace);
+    let of = |name: &str| shared.indexes.backups.get(&NamespacedName::new(&cluster.namespace, name)).objects;
+    let backups: Vec<_> = of(&cluster.name).into_values().chain(of(OF_ENDPOINTS).into_values()).collect();
     let users = shared.users.in_namespace(&cluster.namespace);
     let backups = backups.iter().filter_map(|backup| backup.0.as_ref().ok());
     let users: Vec<_> = users.iter().filter_map(|user| user.0.as_ref().ok()).collect();
