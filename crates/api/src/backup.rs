@@ -110,7 +110,7 @@ pub struct EtcdBackupSpec {
 
     /// What is added to the Pods of its Jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub job_template: Option<JobTemplate>,
+    pub job_template: Option<Box<JobTemplate>>,
 }
 
 /// The etcd that a backup is taken of. Exactly one of the fields is set.

@@ -80,7 +80,7 @@ pub(crate) fn backup(cluster: &EtcdCluster) -> Option<EtcdBackup> {
         retries: DEFAULT_RETRIES,
         without_quorum: false,
         existing: None,
-        job_template: crate::job::template_of_cluster(job_template.clone(), cluster),
+        job_template: crate::job::template_of_cluster(job_template.clone(), cluster).map(Box::new),
     };
     let uid = cluster.metadata.uid.clone().unwrap_or_default();
     let metadata = ObjectMeta {

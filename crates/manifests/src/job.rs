@@ -88,7 +88,7 @@ pub fn backup(
     cluster: Option<&EtcdCluster>,
     defaults: &Defaults,
 ) -> Job {
-    let template = of_cluster(backup.spec.job_template.clone(), cluster);
+    let template = of_cluster(backup.spec.job_template.as_deref().cloned(), cluster);
     let mut pod = agent_pod("backup", order, &order.destination, &template, defaults);
     if !template.labels.is_empty() {
         // They may be those of members, before a restore.
@@ -114,7 +114,7 @@ pub fn remove(
     cluster: Option<&EtcdCluster>,
     defaults: &Defaults,
 ) -> Job {
-    let template = of_cluster(backup.spec.job_template.clone(), cluster);
+    let template = of_cluster(backup.spec.job_template.as_deref().cloned(), cluster);
     let pod = agent_pod("remove-backup", order, &order.destination, &template, defaults);
     let uid = backup.metadata.uid.as_deref().unwrap_or_default();
     finish(pod, &remove_name(uid, removal), of_backup(backup), seconds, &template)
@@ -129,7 +129,7 @@ pub fn inspect(
     cluster: Option<&EtcdCluster>,
     defaults: &Defaults,
 ) -> Job {
-    let template = of_cluster(backup.spec.job_template.clone(), cluster);
+    let template = of_cluster(backup.spec.job_template.as_deref().cloned(), cluster);
     let mut pod = agent_pod("inspect-backup", order, &order.destination, &template, defaults);
     only_reads(&mut pod);
     let uid = backup.metadata.uid.as_deref().unwrap_or_default();
@@ -145,7 +145,7 @@ pub fn list(
     cluster: Option<&EtcdCluster>,
     defaults: &Defaults,
 ) -> Job {
-    let template = of_cluster(schedule.spec.backup_template.spec.job_template.clone(), cluster);
+    let template = of_cluster(schedule.spec.backup_template.spec.job_template.as_deref().cloned(), cluster);
     let mut pod = agent_pod("list-backups", order, &order.destination, &template, defaults);
     only_reads(&mut pod);
     let uid = schedule.metadata.uid.as_deref().unwrap_or_default();
@@ -290,7 +290,7 @@ pub fn verify(
 ) -> Job {
     let spec = &schedule.spec;
     let test = spec.verify.clone().unwrap_or_default();
-    let given = test.job_template.or_else(|| spec.backup_template.spec.job_template.clone());
+    let given = test.job_template.or_else(|| spec.backup_template.spec.job_template.as_deref().cloned());
     let mut template = of_cluster(given, cluster);
     let resources = resources::of_test(template.resources.as_ref(), pod_spec(cluster));
     // etcd lives with the limits of a member as a member does.

@@ -21,7 +21,7 @@ mod tests;
 
 pub use bound::{Bound, Place, waits_for_place};
 pub use decide::{
-    Act, Decision, Seen, User, decide, has_ended, has_finalizer, has_started, is_in_queue, is_of,
+    Act, Decision, Seen, User, cut, decide, has_ended, has_finalizer, has_started, is_in_queue, is_of,
     is_of_attempt, runs, state,
 };
 pub use ending::{abandoned, is_of_namespace_in_deletion, removal_held, removal_refused, way_out};

@@ -75,7 +75,7 @@ pub fn backup(
         }
         (Some(named), _) => {
             let spec = &named.spec;
-            let template = crate::job::template_of_cluster(spec.job_template.clone(), cluster);
+            let template = crate::job::template_of_cluster(spec.job_template.as_deref().cloned(), cluster);
             (spec.destination.clone(), spec.encryption.clone(), template)
         }
         // What reaches the store to read the snapshot reaches it to write beside it.
@@ -106,7 +106,7 @@ pub fn backup(
         retries: DEFAULT_RETRIES,
         without_quorum: taken.without_quorum,
         existing: None,
-        job_template,
+        job_template: job_template.map(Box::new),
     };
     let uid = cluster.metadata.uid.clone().unwrap_or_default();
     let metadata = ObjectMeta {

@@ -100,7 +100,7 @@ impl Controller for BackupController {
 
     fn watch(&self, watches: &mut Watches<'_>) {
         let labelled = Config::default().labels(keys::BACKUP);
-        watches.add(&Config::default(), &self.backups, itself);
+        watches.add_cut(&Config::default(), &self.backups, itself, cut);
         watches.add(&labelled, &self.jobs, by_label);
         watches.add(&labelled, &self.pods, by_label);
         watches.follow(&self.all_restores, &self.restores, by_backup);
@@ -119,6 +119,12 @@ impl Controller for BackupController {
         self.jobs.remove_if_empty(root);
         self.pods.remove_if_empty(root);
         self.restores.remove_if_empty(root);
+    }
+}
+
+fn cut(backup: &mut ReadBackup) {
+    if let Ok(backup) = &mut backup.0 {
+        quorate_orders::backup::cut(backup);
     }
 }
 

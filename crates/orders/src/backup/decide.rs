@@ -3,7 +3,7 @@
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use quorate_api::backup::{BackupCondition, BackupPhase, BackupResult, DeletionPolicy, EtcdBackupStatus};
 use quorate_api::job::{Answer, BackupOrder, Failure, FailureKind, InspectOrder, Manifest};
 use quorate_api::status::{EtcdClusterStatus, MemberStatus};
@@ -139,8 +139,11 @@ pub enum Act {
 /// What is next.
 pub fn decide(seen: Seen<'_>) -> Decision {
     let mut decision = next(seen);
-    // Also of one that ended under an operator that did not know these conditions. One without the finalizer may be gone any moment.
-    if seen.backup.metadata.deletion_timestamp.is_none() || has_finalizer(seen.backup) {
+    // What is cached of one that has ended lacks conditions, and whoever changes it sums them up. One without the finalizer may be gone any
+    // moment.
+    if !has_ended(seen.backup)
+        && (seen.backup.metadata.deletion_timestamp.is_none() || has_finalizer(seen.backup))
+    {
         ready::backup(seen.backup, &mut decision.status, seen.now);
     }
     decision
@@ -181,6 +184,23 @@ pub fn has_ended(backup: &EtcdBackup) -> bool {
     let phase = backup.status.as_ref().and_then(|status| status.phase);
     backup.metadata.deletion_timestamp.is_none()
         && matches!(phase, Some(BackupPhase::Complete | BackupPhase::Failed))
+}
+
+/// Takes off a backup that has ended what nobody reads of it: there are many of them. Of its conditions those stay that say how it ended,
+/// and whether its object is in the store. No status is written that rests on it.
+pub fn cut(backup: &mut EtcdBackup) {
+    if !has_ended(backup) {
+        return;
+    }
+    if let Some(status) = &mut backup.status {
+        let in_store = BackupCondition::InStore.as_str();
+        let ends = [BackupCondition::Complete, BackupCondition::Failed].map(BackupCondition::as_str);
+        let is_read = |one: &Condition| {
+            one.type_ == in_store || (one.status == "True" && ends.contains(&one.type_.as_str()))
+        };
+        status.conditions.retain(is_read);
+        status.conditions.shrink_to_fit();
+    }
 }
 
 /// Whether it has the operator's finalizer.

@@ -7,15 +7,17 @@ mod running;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
+use quorate_api::backup::{BackupCondition, BackupPhase};
 use quorate_api::job::{Answer, Failure, FailureKind, Manifest};
 use quorate_api::status::{LossCause, SuspectedLoss};
-use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore, EtcdUser};
+use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore, EtcdUser, Explanation, Reason};
 use quorate_model::Instant;
 use serde_json::{Value, json};
 
-use super::decide::{Act, Decision, Seen, User, decide, is_of};
+use super::decide::{Act, Decision, Seen, User, cut, decide, is_of, state};
 use super::learned::learned;
 use super::reach;
+use crate::conditions::{ConditionValue, set};
 use crate::outcome::{JobOutcome, outcome};
 
 const NOW: Instant = Instant(1_800_000_000_000);
@@ -431,6 +433,40 @@ fn what_has_ended_keeps_its_finalizer_only_for_an_object_that_goes_with_it() {
     assert_eq!(next(&kept, &[]).act, Act::RemoveFinalizer);
     let goes = backup(json!({"deletionPolicy": "Delete"}), json!({}), ended);
     assert_eq!(next(&goes, &[]).act, Act::Rest);
+}
+
+#[test]
+fn n10_of_a_backup_that_has_ended_what_is_read_stays_and_no_status_is_written_for_the_rest() {
+    let why = Explanation::new(Reason::BackupComplete, "it is in the store");
+    let new = backup(json!({"deletionPolicy": "Delete"}), json!({}), json!({"attempts": 1, "jobName": JOB}));
+    let seen = Seen::only(&new, NOW);
+    let of = |phase, holds| state(seen, new.status.clone().unwrap(), phase, holds, &why);
+    let types = |backup: &EtcdBackup| -> Vec<String> {
+        backup.status.iter().flat_map(|status| &status.conditions).map(|one| one.type_.clone()).collect()
+    };
+    for (phase, holds) in
+        [(BackupPhase::Complete, BackupCondition::Complete), (BackupPhase::Failed, BackupCondition::Failed)]
+    {
+        let mut ended = EtcdBackup { status: Some(of(phase, holds)), ..new.clone() };
+        let conditions = &mut ended.status.as_mut().unwrap().conditions;
+        set(conditions, BackupCondition::InStore.as_str(), ConditionValue::False, &why, None, NOW);
+        cut(&mut ended);
+        assert_eq!(types(&ended), [holds.as_str(), "InStore"]);
+        let decision = next(&ended, &[]);
+        assert_eq!((decision.act, Some(decision.status)), (Act::Rest, ended.status.clone()));
+    }
+    let mut runs =
+        EtcdBackup { status: Some(of(BackupPhase::Running, BackupCondition::Running)), ..new.clone() };
+    let whole = runs.clone();
+    cut(&mut runs);
+    assert_eq!(runs, whole);
+    // What follows it needs all of them.
+    let mut going = whole;
+    going.status = Some(of(BackupPhase::Complete, BackupCondition::Complete));
+    going.metadata.deletion_timestamp = serde_json::from_value(json!(at(0))).unwrap();
+    let whole = going.clone();
+    cut(&mut going);
+    assert_eq!(going, whole);
 }
 
 #[test]

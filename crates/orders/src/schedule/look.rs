@@ -3,7 +3,7 @@
 //! lately. A look is recorded before its Job is created. One that fails says nothing about the objects, and is repeated.
 
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_core::ResourceExt as _;
 use quorate_api::backup::{BackupCondition, BackupPhase, EtcdBackupStatus, LastLook};
 use quorate_api::job::{Answer, FailureKind, LookOrder, Looked};
@@ -16,6 +16,7 @@ use quorate_model::{Instant, Span};
 use super::decide::{NextAct, Seen, at, complete, phase};
 use crate::conditions::{ConditionValue, set};
 use crate::outcome::JobOutcome;
+use crate::ready;
 use crate::time::timestamp;
 
 /// How long an object counts as seen, for a deletion in its favour. The Job of a look is created at its beginning and may take five minutes.
@@ -39,15 +40,29 @@ const NAMED: usize = 3;
 /// The time that a Job needs to be created, for clocks that differ a little.
 const CLOCKS: Span = Span::seconds(60);
 
-/// What a look found of one backup, as its status is to have it.
+/// What a look found of one backup.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sighting {
     /// The name of the EtcdBackup.
     pub backup: String,
     /// The look.
     pub look: LastLook,
-    /// All its conditions.
-    pub conditions: Vec<Condition>,
+    /// What its status says of it.
+    why: Explanation,
+}
+
+impl Sighting {
+    /// The status of the backup with what was found, also in `Ready`. The backup is that of the API server: what is cached of one that has
+    /// ended lacks conditions.
+    pub fn status_of(&self, backup: &EtcdBackup, now: Instant) -> EtcdBackupStatus {
+        let mut status = backup.status.clone().unwrap_or_default();
+        status.last_look = Some(self.look.clone());
+        let is = if self.look.found { ConditionValue::True } else { ConditionValue::False };
+        let (type_, generation) = (BackupCondition::InStore.as_str(), backup.metadata.generation);
+        set(&mut status.conditions, type_, is, &self.why, generation, now);
+        ready::backup(backup, &mut status, now);
+        status
+    }
 }
 
 /// What is next for the looks.
@@ -251,7 +266,7 @@ fn begin(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, needed: &[&EtcdB
 fn ordered(backups: &[&EtcdBackup]) -> Option<NextAct> {
     let order: LookOrder = look_order(backups)?;
     let job_template = backups.first()?.spec.job_template.clone();
-    Some(NextAct::Look { order: Box::new(order), job_template: job_template.map(Box::new) })
+    Some(NextAct::Look { order: Box::new(order), job_template })
 }
 
 /// What a look found, for each EtcdBackup that it was for and that still exists.
@@ -272,26 +287,23 @@ fn sightings(
         let name = backup.name_any();
         let is_changed = found.changed.contains(&name);
         let is_there = !is_changed && !found.gone.contains(&name);
-        let status = backup.status.clone().unwrap_or_default();
-        let url = status.result.as_ref().map(|result| result.url.clone()).unwrap_or_default();
-        let (is, why) = if is_there {
+        let result = backup.status.as_ref().and_then(|status| status.result.as_ref());
+        let url = result.map(|result| result.url.clone()).unwrap_or_default();
+        let why = if is_there {
             let text = "the object and its manifest were there at the last look, with the size and the SHA-256 of status.result";
-            (ConditionValue::True, Explanation::new(Reason::SeenInStore, text))
+            Explanation::new(Reason::SeenInStore, text)
         } else {
             let what = if is_changed { "is not what was written" } else { "is not there any more" };
             let text = format!(
                 "{url}, or the manifest beside it, {what}: this backup cannot be restored. Find out what deletes in the store \
                  (a lifecycle rule, a person, an intruder). If it is needed no more, delete this EtcdBackup"
             );
-            (ConditionValue::False, Explanation::new(Reason::GoneFromStore, text))
+            Explanation::new(Reason::GoneFromStore, text)
         };
         if !is_there && !is_gone(backup) {
             lost.push(name.clone());
         }
-        let mut conditions = status.conditions;
-        let generation = backup.metadata.generation;
-        set(&mut conditions, BackupCondition::InStore.as_str(), is, &why, generation, seen.now);
-        Sighting { backup: name, look: LastLook { time: time.clone(), found: is_there }, conditions }
+        Sighting { backup: name, look: LastLook { time: time.clone(), found: is_there }, why }
     });
     let sightings = sightings.collect();
     if !lost.is_empty() {

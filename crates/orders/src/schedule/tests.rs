@@ -539,8 +539,7 @@ fn with_sightings(backups: &[EtcdBackup], decision: &Decision) -> Vec<EtcdBackup
     for found in &decision.sightings {
         let backup =
             backups.iter_mut().find(|backup| backup.metadata.name.as_ref() == Some(&found.backup)).unwrap();
-        let status = backup.status.as_mut().unwrap();
-        (status.last_look, status.conditions) = (Some(found.look.clone()), found.conditions.clone());
+        backup.status = Some(found.status_of(backup, Instant(found.look.time.0.as_millisecond())));
     }
     backups
 }
@@ -589,7 +588,10 @@ fn o15_a_backup_that_is_gone_from_the_store_is_no_success_and_pushes_out_nothing
     let status = json!({"lastScheduled": "2026-11-01T06:00:00Z", "lastTest": "2026-11-01T05:30:00Z",
         "lastSuccess": "2026-11-01T06:00:00Z"});
     let time = |hour: u8| format!("2026-11-01T{hour:02}:00:00Z");
-    let backups: Vec<EtcdBackup> = (4..=6).map(|hour| child(&time(hour), "Complete")).collect();
+    let mut backups: Vec<EtcdBackup> = (4..=6).map(|hour| child(&time(hour), "Complete")).collect();
+    let complete = json!([{"type": "Complete", "status": "True", "reason": "BackupComplete", "message": "",
+        "lastTransitionTime": time(6)}]);
+    backups[2].status.as_mut().unwrap().conditions = serde_json::from_value(complete).unwrap();
     let seen: Vec<&EtcdBackup> = backups.iter().collect();
     let of = schedule(spec, status);
     let begun = decide(Seen {
@@ -604,10 +606,13 @@ fn o15_a_backup_that_is_gone_from_the_store_is_no_success_and_pushes_out_nothing
     let found = answered(&of, &backups, &begun, Answer::Looked(gone.clone()), "2026-11-01T06:21:00Z");
     let (warning, event) = &found.events[0];
     assert!(*warning && event.message().contains(&called(&time(6))), "{event}");
-    let of_backup = found.sightings[0].conditions.iter().find(|one| one.type_ == "InStore").unwrap();
-    assert_eq!((of_backup.status.as_str(), of_backup.reason.as_str()), ("False", "GoneFromStore"));
-
     let backups = with_sightings(&backups, &found);
+    let lost = backups.iter().find(|backup| backup.metadata.name == Some(called(&time(6)))).unwrap();
+    for (type_, is) in [("InStore", "False"), ("Ready", "False"), ("Stalled", "True")] {
+        let conditions = &lost.status.as_ref().unwrap().conditions;
+        let one = conditions.iter().find(|one| one.type_ == type_).unwrap();
+        assert_eq!((one.status.as_str(), one.reason.as_str()), (is, "GoneFromStore"), "{type_}");
+    }
     let mut since = of.clone();
     since.status = Some(found.status);
     let after = next(&since, &backups, "2026-11-01T06:22:00Z");

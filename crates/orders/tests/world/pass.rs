@@ -329,10 +329,9 @@ impl World {
                     return Ok(());
                 }
                 require(self.has(seen))?;
+                let now = self.operator_now();
                 let mut written = (**seen).clone();
-                let status = written.status.get_or_insert_default();
-                status.last_look = Some(sighting.look.clone());
-                status.conditions.clone_from(&sighting.conditions);
+                written.status = Some(sighting.status_of(seen, now));
                 self.put_backup(written);
                 Ok(())
             }

@@ -12,7 +12,6 @@ use quorate_model::{Instant, Step};
 use quorate_orders::gate::{Judge, Scene};
 use quorate_orders::schedule::{self, Decision, FirstWrite, NextAct, Pruning, Seen, Sighting, decide, is_of};
 use quorate_reconcile::{ReadCluster, Retry, WriteError};
-use serde_json::json;
 
 use super::ScheduleController;
 use crate::controllers::accepted;
@@ -141,7 +140,7 @@ impl ScheduleWorker {
             }
         }
         for sighting in &decision.sightings {
-            record(&children, backups, sighting).await?;
+            record(&children, backups, sighting, runtime.clock.now()).await?;
         }
         let mut seen = schedule.clone();
         if schedule.status.as_ref() != Some(&decision.status) {
@@ -364,19 +363,26 @@ impl ScheduleWorker {
     }
 }
 
-/// Writes what a look found into the EtcdBackup that it is about.
+/// Writes what a look found into the EtcdBackup that it is about, as the API server has it.
 async fn record(
     children: &Writer<'_, EtcdBackup>,
     backups: &[&EtcdBackup],
     sighting: &Sighting,
+    now: Instant,
 ) -> Result<(), WriteError> {
-    let Sighting { backup, look, conditions } = sighting;
-    let Some(seen) = backups.iter().find(|seen| seen.name_any() == *backup) else { return Ok(()) };
-    if seen.status.as_ref().and_then(|status| status.last_look.as_ref()) == Some(look) {
+    let Some(seen) = backups.iter().find(|seen| seen.name_any() == sighting.backup) else { return Ok(()) };
+    let is_new = |backup: &EtcdBackup| {
+        backup.status.as_ref().and_then(|status| status.last_look.as_ref()) != Some(&sighting.look)
+    };
+    if !is_new(seen) {
         return Ok(());
     }
-    let patch = json!({ "lastLook": look, "conditions": conditions });
-    match children.patch_status(Step::Y2, seen, patch).await {
+    let Some(backup) = children.read(&sighting.backup).await? else { return Ok(()) };
+    if backup.metadata.uid != seen.metadata.uid || !is_new(&backup) {
+        return Ok(());
+    }
+    let status = sighting.status_of(&backup, now);
+    match children.patch_status(Step::Y2, &backup, status_patch(backup.status.as_ref(), &status)).await {
         Ok(_) | Err(WriteError::Missing(_)) => Ok(()),
         Err(error) => Err(error),
     }
