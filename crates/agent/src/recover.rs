@@ -126,6 +126,7 @@ impl Recover<'_> {
             endpoints: Vec::new(),
             tls: self.args.probe.endpoint.tls,
             origin: order.origin.clone(),
+            ordered: None,
             min_revision: Some(order.stored.revision),
             without_quorum: true,
             compress: true,

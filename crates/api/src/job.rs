@@ -43,6 +43,9 @@ pub struct BackupOrder {
     pub tls: bool,
     /// Who takes it.
     pub origin: Origin,
+    /// When the EtcdBackup was created, by the clock of the API server, RFC 3339. Clocks of nodes may be wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ordered: Option<String>,
     /// The least revision that the snapshot must have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_revision: Option<i64>,
@@ -141,6 +144,9 @@ pub struct Manifest {
     /// Whether auth is enabled in it. Never in a store: who reads a snapshot to its end finds it out. Absent where it cannot be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_enabled: Option<bool>,
+    /// When the EtcdBackup was created, by the clock of the API server, RFC 3339. The next two are of the clock of the Job's node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ordered: Option<String>,
     /// When it began, RFC 3339.
     pub started: String,
     /// When the object was complete, RFC 3339.

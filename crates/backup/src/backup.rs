@@ -142,6 +142,7 @@ async fn take(
         member: chosen.member,
         without_quorum: order.without_quorum,
         contents: chosen.contents,
+        ordered: order.ordered.clone(),
         started,
         finished: now(),
     };

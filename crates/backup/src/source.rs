@@ -270,6 +270,7 @@ mod tests {
             endpoints: urls.iter().map(endpoint).collect(),
             tls: false,
             origin: Origin::default(),
+            ordered: None,
             min_revision: None,
             without_quorum,
             compress: false,

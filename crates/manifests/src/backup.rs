@@ -57,6 +57,7 @@ pub fn backup_order(backup: &EtcdBackup, of: Of<'_>) -> Option<BackupOrder> {
         endpoints,
         tls,
         origin: origin(backup, of),
+        ordered: backup.metadata.creation_timestamp.as_ref().map(|created| created.0.to_string()),
         min_revision: None,
         without_quorum: spec.without_quorum,
         compress: spec.compression == Compression::Zstd,

@@ -97,6 +97,7 @@ fn order_of(pod: &Pod) -> BackupOrder {
         }],
         tls: false,
         origin: Origin { backup_uid: "uid-b".to_owned(), ..Origin::default() },
+        ordered: None,
         min_revision: None,
         without_quorum: false,
         compress: true,

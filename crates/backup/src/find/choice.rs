@@ -1,5 +1,6 @@
-//! Which backup of a cluster is the newest. By the times in the manifests, each of the clock of the node that took it: neither by names nor by
-//! the store's clock, which tells when an object was copied.
+//! Which backup of a cluster is the newest: neither by names nor by the store's clock, which tells when an object was copied. Within one
+//! cluster ID the one with the highest revision is newer, whatever the clocks of nodes say. Across cluster IDs the time decides that the
+//! API server gave the EtcdBackup.
 
 use std::collections::BTreeMap;
 
@@ -26,8 +27,8 @@ const NOTES: usize = 5;
 /// The most cluster IDs that a message names.
 const NAMED: usize = 8;
 
-/// Manifests have seconds: of two of one second the one with more revisions is newer.
-type Place = (Timestamp, i64, String);
+/// Revisions of one etcd cluster never fall. Two backups of the same revision have the same data.
+type Place = (i64, Timestamp, String);
 
 /// What the manifests say, as far as it is needed: the store may have any number.
 pub(super) struct Choice<'a> {
@@ -38,20 +39,20 @@ pub(super) struct Choice<'a> {
     manifests: u64,
     of_cluster: u64,
     unreadable: u64,
-    /// What may be restored, the newest last.
-    candidates: BTreeMap<Place, Manifest>,
+    /// What may be restored, by cluster ID, the newest last.
+    candidates: BTreeMap<u64, BTreeMap<Place, Manifest>>,
     /// What may not, though it is in time: why.
-    barred: BTreeMap<Place, String>,
+    barred: BTreeMap<u64, BTreeMap<Place, String>>,
     notes: Vec<String>,
     lines: BTreeMap<u64, Line>,
 }
 
-/// The backups of one etcd cluster: time and revision of the first and of the last one.
+/// The backups of one etcd cluster: the least and the highest time and revision.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     backups: u64,
-    first: (Timestamp, i64),
-    last: (Timestamp, i64),
+    times: (Timestamp, Timestamp),
+    revisions: (i64, i64),
 }
 
 impl<'a> Choice<'a> {
@@ -90,21 +91,20 @@ impl<'a> Choice<'a> {
             ));
             return;
         };
-        let at = (finished, manifest.revision);
-        if self.lines.len() < LINES || self.lines.contains_key(&id) {
-            let line = self.lines.entry(id).or_insert(Line { backups: 0, first: at, last: at });
-            *line = Line { backups: line.backups + 1, first: line.first.min(at), last: line.last.max(at) };
-        }
-        if self.before.is_some_and(|before| finished >= before) {
+        if self.lines.len() >= LINES && !self.lines.contains_key(&id) {
             return;
         }
-        let place = (finished, manifest.revision, manifest.key.clone());
+        let (at, revision) = (time(&manifest).unwrap_or(finished), manifest.revision);
+        self.lines.entry(id).or_insert(Line::EMPTY).take_in(at, revision);
+        // Whichever clock is wrong, it may have what is not wanted.
+        if self.before.is_some_and(|before| finished.max(at) >= before) {
+            return;
+        }
+        let place = (revision, finished, manifest.key.clone());
         if let Some(why) = self.bars(&manifest) {
-            self.barred.insert(place, why);
-            keep_newest(&mut self.barred);
+            keep_newest(self.barred.entry(id).or_default(), place, why);
         } else {
-            self.candidates.insert(place, manifest);
-            keep_newest(&mut self.candidates);
+            keep_newest(self.candidates.entry(id).or_default(), place, manifest);
         }
     }
 
@@ -127,38 +127,44 @@ impl<'a> Choice<'a> {
         )
     }
 
-    /// What may be restored.
+    /// What may be restored: of the etcd cluster that was backed up last.
     pub(super) fn newest_first(&self, place: &str) -> Result<Vec<Manifest>> {
         let latest = self.now.as_second() + AHEAD;
-        match self.candidates.last_key_value() {
-            None => Err(self.nothing(place)),
-            Some(((finished, _, key), _)) if finished.as_second() > latest => {
-                let message = format!(
-                    "the newest backup, {key}, says that it was finished at {finished}, and it is {:.0} now: its clock was wrong, or somebody made \
-                     it up. Give latest.before a time of the past, or name the object that is meant with its SHA-256 (source)",
-                    self.now
-                );
-                Err(Failure::new(FailureKind::Ambiguous, message))
-            }
-            Some(_) if self.lines.len() >= LINES => {
-                let message = format!(
-                    "backups of {LINES} etcd clusters or more go by this name: give clusterID instead of cluster"
-                );
-                Err(Failure::new(FailureKind::Ambiguous, message))
-            }
-            Some(_) => Ok(self.candidates.values().rev().cloned().collect()),
+        let ends = |id: &u64| self.candidates[id].values().filter_map(time).max();
+        let newest =
+            self.candidates.keys().max_by_key(|id| ends(id)).map(|id| (ends(id), &self.candidates[id]));
+        let Some((end, candidates)) = newest else { return Err(self.nothing(place)) };
+        if let Some(end) = end.filter(|end| end.as_second() > latest) {
+            let named = candidates.values().find(|manifest| time(manifest) == Some(end));
+            let message = format!(
+                "the backup {} says that it is of {end}, and it is {:.0} now: its clock was wrong, or somebody made it up. Give latest.before a \
+                 time of the past, or name the object that is meant with its SHA-256 (source)",
+                named.map_or("", |manifest| &manifest.key),
+                self.now
+            );
+            return Err(Failure::new(FailureKind::Ambiguous, message));
         }
+        if self.lines.len() >= LINES {
+            let message = format!(
+                "backups of {LINES} etcd clusters or more go by this name: give clusterID instead of cluster"
+            );
+            return Err(Failure::new(FailureKind::Ambiguous, message));
+        }
+        Ok(candidates.values().rev().cloned().collect())
     }
 
     /// What has a manifest and is not there.
     pub(super) fn is_broken(&mut self, candidate: &Manifest, why: String) {
-        self.candidates.retain(|_, kept| kept.key != candidate.key);
+        for candidates in self.candidates.values_mut() {
+            candidates.retain(|_, kept| kept.key != candidate.key);
+        }
         self.notes.insert(0, why);
     }
 
     /// There is none.
     pub(super) fn nothing(&self, place: &str) -> Failure {
-        let notes: Vec<&String> = self.barred.values().rev().chain(&self.notes).take(NOTES).collect();
+        let barred = self.barred.values().flat_map(|barred| barred.values().rev());
+        let notes: Vec<&String> = barred.chain(&self.notes).take(NOTES).collect();
         let left_out = if notes.is_empty() {
             String::new()
         } else {
@@ -192,7 +198,9 @@ impl<'a> Choice<'a> {
         }
         let finished = found.finished.parse::<Timestamp>().unwrap_or(self.now);
         let started = found.started.parse::<Timestamp>().unwrap_or(finished);
-        let newer = self.barred.iter().rev().filter(|((at, ..), _)| *at >= finished).map(|(_, why)| why);
+        let of_it = self.barred.get(&id).into_iter().flat_map(|barred| barred.iter().rev());
+        let newer = of_it.filter(|((revision, ..), _)| *revision >= found.revision).map(|(_, why)| why);
+        let doubt = self.contradiction(id, found);
         Ok(FoundBackup {
             key: found.key.clone(),
             sha256: found.stored_sha256.clone(),
@@ -203,12 +211,27 @@ impl<'a> Choice<'a> {
             backup: format!("{}/{}", found.origin.namespace, found.origin.backup),
             started: format!("{started:.0}"),
             finished: format!("{finished:.0}"),
-            age: age(self.now.as_second() - started.as_second()),
+            age: age(self.now.as_second() - time(found).unwrap_or(started).as_second()),
             objects: self.objects,
             manifests: self.manifests,
             of_cluster: self.of_cluster,
-            skipped: newer.chain(&self.notes).take(NOTES).cloned().collect(),
+            skipped: doubt.iter().chain(newer).chain(&self.notes).take(NOTES).cloned().collect(),
         })
+    }
+
+    /// A backup with fewer revisions that says it is much newer: a clock was wrong.
+    fn contradiction(&self, id: u64, found: &Manifest) -> Option<String> {
+        let at = found.finished.parse::<Timestamp>().ok()?;
+        let others = self.candidates.get(&id)?.iter();
+        let later = others.filter(|((revision, finished, _), _)| {
+            *revision < found.revision && finished.as_second() > at.as_second() + AHEAD
+        });
+        let ((revision, finished, key), _) = later.max_by_key(|((_, finished, _), _)| *finished)?;
+        Some(format!(
+            "{key} says that it was finished at {finished}, after {} of {at}, and has revision {revision}, which is lower than {}: a clock \
+             of a node was wrong, and the revision decides",
+            found.key, found.revision
+        ))
     }
 
     /// A name outlives an etcd cluster: it is restored, or begun anew, and has another cluster ID each time. One of a name that follows the
@@ -219,18 +242,18 @@ impl<'a> Choice<'a> {
         let own = self.lines.get(&id)?;
         let mut others = self.lines.iter().filter(|(other, _)| **other != id);
         let why = others.find_map(|(other, line)| {
-            if line.first.0 <= own.last.0 && own.first.0 <= line.last.0 {
+            if line.times.0 <= own.times.1 && own.times.0 <= line.times.1 {
                 return Some(format!("{other:x} and {id:x} were backed up at the same time"));
             }
-            let is_earlier = line.last.0 < own.first.0;
-            (is_earlier && own.first.1 <= line.last.1).then(|| {
+            let is_earlier = line.times.1 < own.times.0;
+            (is_earlier && own.revisions.0 <= line.revisions.1).then(|| {
                 format!("{id:x} began after {other:x} with fewer revisions, so it does not have its data")
             })
         })?;
         let mut newest: Vec<_> = self.lines.iter().collect();
-        newest.sort_by_key(|(_, line)| std::cmp::Reverse(line.last));
+        newest.sort_by_key(|(_, line)| std::cmp::Reverse(line.times.1));
         let each = newest.iter().take(NAMED).map(|(id, line)| {
-            let Line { backups, last: (at, revision), .. } = line;
+            let Line { backups, times: (_, at), revisions: (_, revision) } = line;
             format!("{id:x} (backups: {backups}, the newest of {at:.0} with revision {revision})")
         });
         Some(format!(
@@ -293,7 +316,27 @@ impl<'a> Choice<'a> {
     }
 }
 
-fn keep_newest<T>(places: &mut BTreeMap<Place, T>) {
+impl Line {
+    const EMPTY: Self =
+        Self { backups: 0, times: (Timestamp::MAX, Timestamp::MIN), revisions: (i64::MAX, i64::MIN) };
+
+    fn take_in(&mut self, at: Timestamp, revision: i64) {
+        let Self { backups, times: (first, last), revisions: (least, most) } = *self;
+        *self = Self {
+            backups: backups + 1,
+            times: (first.min(at), last.max(at)),
+            revisions: (least.min(revision), most.max(revision)),
+        };
+    }
+}
+
+/// When a backup was ordered, by the clock of the API server; of one that no EtcdBackup ordered, when it was finished by the clock of its node.
+fn time(manifest: &Manifest) -> Option<Timestamp> {
+    manifest.ordered.as_ref().unwrap_or(&manifest.finished).parse().ok()
+}
+
+fn keep_newest<T>(places: &mut BTreeMap<Place, T>, place: Place, one: T) {
+    places.insert(place, one);
     if places.len() > KEPT {
         places.pop_first();
     }

@@ -209,6 +209,54 @@ async fn o02_a_manifest_of_the_future_or_of_a_newer_release_is_not_passed_over()
 }
 
 #[tokio::test]
+async fn n03_of_one_etcd_cluster_the_highest_revision_is_the_newest_whatever_clocks_of_nodes_say() {
+    let all = [
+        manifest("a", "a1", "2026-11-27T05:00:00Z", 50),
+        manifest("b", "a1", "2026-11-27T06:00:00Z", 60),
+        // Of a node that is six hours behind.
+        manifest("c", "a1", "2026-11-27T01:00:00Z", 70),
+    ];
+    let found = find_of(&all, &by_name()).await.unwrap();
+    assert_eq!(found.key, "tenant/demo/c.db");
+    let told = &found.skipped[0];
+    assert!(told.contains("b.db says") && told.contains("the revision decides"), "{told}");
+    // Of one that is six hours ahead.
+    let ahead = manifest("d", "a1", "2026-11-27T11:59:00Z", 55);
+    assert_eq!(find_of(&[all[0].clone(), all[1].clone(), ahead], &by_name()).await.unwrap().revision, 60);
+    // By itself a difference of minutes is told of no clock.
+    let near =
+        [manifest("a", "a1", "2026-11-27T05:05:00Z", 50), manifest("b", "a1", "2026-11-27T05:00:00Z", 51)];
+    let found = find_of(&near, &by_name()).await.unwrap();
+    assert_eq!((found.revision, found.skipped), (51, Vec::new()));
+}
+
+#[tokio::test]
+async fn n03_of_several_etcd_clusters_the_clock_of_the_api_server_tells_which_came_last() {
+    let ordered = |at: &str, manifest: Manifest| Manifest { ordered: Some(at.to_owned()), ..manifest };
+    let raised = 2_180_000_000_000;
+    // The node that backed the first one up was two days ahead.
+    let first = ordered("2026-11-24T02:00:00Z", manifest("a", "a1", "2026-11-26T02:00:00Z", 5000));
+    let restored = ordered("2026-11-25T02:00:00Z", manifest("b", "b2", "2026-11-25T02:00:00Z", raised));
+    let found = find_of(&[first.clone(), restored.clone()], &by_name()).await.unwrap();
+    assert_eq!(found.cluster_id, "b2");
+    // Neither clock may say that it is of later.
+    let before = |at: &str| FindOrder { before: Some(at.to_owned()), ..by_id("a1") };
+    let all = [first, restored];
+    assert_eq!(find_of(&all, &before("2026-11-26T03:00:00Z")).await.unwrap().revision, 5000);
+    refused(
+        find_of(&all, &before("2026-11-25T00:00:00Z")).await,
+        FailureKind::NoBackup,
+        &["finished before"],
+    );
+    let behind = ordered("2026-11-26T02:00:00Z", manifest("c", "a1", "2026-11-24T02:00:00Z", 5000));
+    refused(
+        find_of(&[behind], &before("2026-11-25T00:00:00Z")).await,
+        FailureKind::NoBackup,
+        &["finished before"],
+    );
+}
+
+#[tokio::test]
 async fn o02_one_that_nobody_could_decrypt_is_refused_before_anything_starts() {
     let closed =
         Manifest { recipients: vec!["age1x".to_owned()], ..manifest("a", "a1", "2026-11-27T09:00:00Z", 7) };

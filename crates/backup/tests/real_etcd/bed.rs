@@ -79,6 +79,7 @@ impl Bed {
                 backup_uid: "uid-1".to_owned(),
                 ..Origin::default()
             },
+            ordered: None,
             min_revision: None,
             without_quorum: false,
             compress: false,
