@@ -19,6 +19,7 @@ pub const DEFAULT_BUMP_REVISION: u64 = 1_000_000_000;
 pub struct BootstrapSpec {
     /// A snapshot whose data the cluster begins with. Absent: it begins empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-validations" = rules::begins()))]
     pub restore: Option<RestoreSpec>,
 }
 
@@ -50,6 +51,34 @@ pub struct RestoreSpec {
     /// A Secret of this namespace with age identities, for a snapshot that is encrypted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identities_secret: Option<SecretName>,
+
+    /// Whose data the snapshot has, where they are not those of the EtcdCluster that an EtcdRestore replaces. Without it an EtcdRestore of
+    /// another cluster's data fails with the reason OtherCluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<SnapshotOf>,
+}
+
+/// The cluster that a snapshot was taken of, as its manifest has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules::snapshot_of()))]
+pub struct SnapshotOf {
+    /// The name of the EtcdCluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 52))]
+    pub cluster: Option<String>,
+
+    /// The namespace of that EtcdCluster. Defaults to the namespace of the EtcdRestore.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    pub cluster_namespace: Option<String>,
+
+    /// The cluster ID, up to 16 hexadecimal digits in lower case.
+    #[serde(rename = "clusterID", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16), extend("x-kubernetes-validations" = [
+        rule("self.matches('^[0-9a-f]{1,16}$')", "clusterID must be up to 16 hexadecimal digits in lower case"),
+    ]))]
+    pub cluster_id: Option<String>,
 }
 
 /// Names an EtcdBackup of the same namespace.

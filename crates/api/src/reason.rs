@@ -412,6 +412,8 @@ reasons! {
     RestoreTestFailed: EtcdBackupSchedule;
     /// The EtcdCluster has another cluster ID than the EtcdRestore names, or than the EtcdBackup was ordered of.
     ClusterIDMismatch: EtcdBackup, EtcdRestore;
+    /// The snapshot that an EtcdRestore names is of another EtcdCluster, and spec.snapshot.of does not say so.
+    OtherCluster: EtcdRestore;
     /// An EtcdRestore waits until its EtcdCluster takes it up.
     OrderPending: EtcdRestore;
     /// An EtcdRestore could not begin within its startingDeadline, and never will.

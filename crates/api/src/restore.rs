@@ -177,6 +177,15 @@ pub struct ReadSnapshot {
     /// Whether auth is enabled in it, where that can be told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auth_enabled: Option<bool>,
+
+    /// The EtcdCluster that it was taken of, as its manifest has it: NAMESPACE/NAME.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
+
+    /// The cluster ID that it was taken of, as its manifest has it.
+    #[serde(rename = "clusterID", skip_serializing_if = "Option::is_none")]
+    pub cluster_id: Option<String>,
+
     /// When it was taken, as its manifest has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub taken: Option<Time>,

@@ -114,6 +114,25 @@ pub(crate) fn restore() -> Vec<Rule> {
     vec![rule(ONE_SNAPSHOT, "bootstrap.restore: exactly one of backupRef, source and latest must be given")]
 }
 
+/// On `bootstrap.restore`.
+pub(crate) fn begins() -> Vec<Rule> {
+    vec![rule(
+        "!has(self.of)",
+        "bootstrap.restore: of is a field of EtcdRestores. A cluster that begins has no data of its own: leave it out",
+    )]
+}
+
+/// On `of` of a snapshot.
+pub(crate) fn snapshot_of() -> Vec<Rule> {
+    vec![
+        rule("has(self.cluster) || has(self.clusterID)", "snapshot.of: cluster or clusterID must be given"),
+        rule(
+            "!has(self.clusterNamespace) || has(self.cluster)",
+            "snapshot.of: clusterNamespace needs cluster",
+        ),
+    ]
+}
+
 /// On `latest` of a snapshot.
 pub(crate) fn latest() -> Vec<Rule> {
     vec![

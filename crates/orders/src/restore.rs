@@ -5,7 +5,7 @@
 //! - `backups`: which EtcdBackups come first
 //! - `before`: the EtcdBackup of the data that are given up
 //! - `newest`: which backup is the newest, where that is ordered
-//! - `reading`: whether its snapshot can be read
+//! - `reading`: whether its snapshot can be read; `whose`: whose data it has
 
 mod age;
 mod backups;
@@ -15,6 +15,7 @@ mod newest;
 mod reading;
 #[cfg(test)]
 mod tests;
+mod whose;
 
 pub use before::{backup_not_stored, backup_refused};
 pub use decide::{Decision, Event, Seen, decide, has_ended};

@@ -54,13 +54,22 @@ pub fn limit(restore: &EtcdRestore) -> Span {
 }
 
 /// The object as it is created. It has no owner: it stays when the EtcdRestore is deleted. `named` is the EtcdBackup that is restored. It
-/// has no bound on the reading, whatever `named` has: the order waits for it. An error: why none can be ordered, and what to do.
+/// has no bound on the reading, whatever `named` has: the order waits for it. The data of a cluster are never written to where another one's
+/// backups are, which may be encrypted for others. An error: why none can be ordered, and what to do.
 pub fn backup(
     restore: &EtcdRestore,
     cluster: &EtcdCluster,
     named: Option<&EtcdBackup>,
+    is_of_other: bool,
     taken: &TakenBefore,
 ) -> Result<EtcdBackup, String> {
+    if is_of_other {
+        return Err(
+            "the snapshot is of another cluster, and the present data are not backed up to where that one's backups are. If they are needed, take \
+             a backup by an EtcdBackup of your own; then give the order again with spec.backupBefore: Never"
+                .to_owned(),
+        );
+    }
     let snapshot = &restore.spec.snapshot;
     let kept = snapshot.source.as_ref().map(|source| &source.destination);
     let kept = kept.or(snapshot.latest.as_ref().map(|latest| &latest.destination));

@@ -12,6 +12,7 @@ use quorate_model::Instant;
 use super::backups::Quorum;
 use super::decide::Seen;
 use super::reading::NextAct;
+use super::whose;
 use crate::conditions::{ConditionValue, set};
 use crate::ready;
 use crate::time::timestamp;
@@ -26,7 +27,8 @@ pub(crate) fn decide(
     let number = status_number(seen);
     let mut taken =
         before.unwrap_or_else(|| ordered(seen, number.saturating_add(1), has_no_quorum(seen, cluster)));
-    let (then, why) = go_on(seen, cluster, &mut taken);
+    let is_of_other = status.snapshot.as_ref().is_some_and(|read| whose::is_of_other(cluster, read));
+    let (then, why) = go_on(seen, cluster, is_of_other, &mut taken);
     status.backup_before = Some(taken);
     (then, why)
 }
@@ -54,7 +56,12 @@ pub fn backup_not_stored(restore: &EtcdRestore, stored: &mut EtcdRestoreStatus, 
     why
 }
 
-fn go_on(seen: &Seen<'_>, cluster: &EtcdCluster, taken: &mut TakenBefore) -> (NextAct, Explanation) {
+fn go_on(
+    seen: &Seen<'_>,
+    cluster: &EtcdCluster,
+    is_of_other: bool,
+    taken: &mut TakenBefore,
+) -> (NextAct, Explanation) {
     let name = &seen.restore.spec.cluster_name;
     if let Some(why) = &taken.missing {
         return (NextAct::Wait, without(why));
@@ -66,7 +73,7 @@ fn go_on(seen: &Seen<'_>, cluster: &EtcdCluster, taken: &mut TakenBefore) -> (Ne
         );
         return (NextAct::Wait, Explanation::new(Reason::RestoreBackupFirst, text));
     }
-    let object = match in_place::backup(seen.restore, cluster, named(seen), taken) {
+    let object = match in_place::backup(seen.restore, cluster, named(seen), is_of_other, taken) {
         Ok(object) => object,
         Err(why) => {
             taken.refused = Some(why.clone());
@@ -95,7 +102,7 @@ fn go_on(seen: &Seen<'_>, cluster: &EtcdCluster, taken: &mut TakenBefore) -> (Ne
             seen,
             &format!("no quorum answers, so EtcdBackup {} is taken of what one member has", taken.name),
         );
-        return match in_place::backup(seen.restore, cluster, named(seen), taken) {
+        return match in_place::backup(seen.restore, cluster, named(seen), is_of_other, taken) {
             Ok(object) => (NextAct::Backup(Box::new(object)), why),
             Err(_) => (NextAct::Wait, why),
         };

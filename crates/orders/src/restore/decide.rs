@@ -11,7 +11,7 @@ use quorate_manifests::restore::{is_given_again, is_of_earlier_incarnation, is_o
 use quorate_model::{Instant, Span};
 
 use super::reading::{self, NextAct};
-use super::{age, backups, before, newest};
+use super::{age, backups, before, newest, whose};
 use crate::conditions::{ConditionValue, set};
 use crate::outcome::JobOutcome;
 use crate::ready;
@@ -81,7 +81,7 @@ pub fn decide(seen: Seen<'_>) -> Decision {
         }
         None => found,
     };
-    let why = age::told(&seen, &status, phase, why);
+    let why = age::told(&seen, &status, phase, whose::told(&seen, &status, phase, why));
     status.phase = Some(phase);
     if phase == RestorePhase::Running && status.started.is_none() {
         status.started = Some(Time(timestamp(now)));
@@ -256,6 +256,10 @@ fn not_begun(
             *then = next;
             if let Some(why) = unread {
                 return (RestorePhase::Pending, why);
+            }
+            let read = status.snapshot.as_ref();
+            if let Some(why) = read.and_then(|read| whose::refused(all, cluster, read)) {
+                return (RestorePhase::Failed, why);
             }
             let own = seen.waiting_orders.iter().find(|own| {
                 let by = own.ordered_by.etcd_restore.as_ref();

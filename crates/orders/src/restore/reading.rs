@@ -199,6 +199,8 @@ fn snapshot(source: &RestoreSource, manifest: &Manifest, time: Instant, attempt:
         etcd_version: Some(manifest.etcd_version.clone()).filter(|version| !version.is_empty()),
         revision: Some(manifest.revision).filter(|revision| *revision > 0),
         auth_enabled: manifest.auth_enabled,
+        cluster: manifest.origin.cluster.as_ref().map(|name| format!("{}/{name}", manifest.origin.namespace)),
+        cluster_id: Some(manifest.cluster_id.clone()).filter(|id| !id.is_empty()),
         taken: manifest.started.parse().ok().map(Time),
         time: Some(Time(timestamp(time))),
         attempt,

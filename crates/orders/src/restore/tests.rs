@@ -3,7 +3,7 @@
 mod before;
 
 use k8s_openapi::api::batch::v1::Job;
-use quorate_api::job::{Answer, Failure, FailureKind, FoundBackup, Manifest};
+use quorate_api::job::{Answer, Failure, FailureKind, FoundBackup, Manifest, Origin};
 use quorate_api::restore::{EtcdRestoreStatus, RestorePhase};
 use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore};
 use quorate_model::Instant;
@@ -228,6 +228,92 @@ fn the_snapshot_is_read_before_the_order_is_taken_up_and_what_cannot_be_read_is_
     assert_eq!(done.then, NextAct::DeleteJob("read-backup-u1-2".to_owned()));
     assert_eq!((done.status.snapshot.as_ref().unwrap().bytes, &done.status.reading), (4096, &None));
     assert_eq!(decided(&kept(&done.status), Some(&present), &[], later).then, NextAct::Wait);
+}
+
+/// What an order comes to whose snapshot was read, with this manifest, and the EtcdBackup that it orders first.
+fn of_data(of: &Value, manifest: Manifest) -> (EtcdRestoreStatus, NextAct) {
+    let mut order = restore(&json!({}));
+    order.spec.snapshot.of = serde_json::from_value(of.clone()).unwrap();
+    let waits = json!([{"orderedBy": ordered_by("u1"), "reason": "RestoreBackupFirst", "message": "a backup comes first"}]);
+    let present = cluster(&json!({"clusterID": "a1", "waitingOrders": waits}));
+    let decided = |order: &EtcdRestore, jobs: &[(&Job, JobOutcome)]| {
+        decide(Seen { restore: order, cluster: Some(&present), backup: None, backups: &[], jobs, now: NOW })
+    };
+    order.status = Some(decided(&order, &[]).status);
+    let manifest = Manifest { snapshot_bytes: 4096, ..manifest };
+    let read = JobOutcome::Answered(Answer::Read(manifest));
+    order.status = Some(decided(&order, &[(&job("read-backup-u1-1"), read)]).status);
+    let next = decided(&order, &[]);
+    (next.status, next.then)
+}
+
+#[test]
+fn n02_the_data_of_another_cluster_are_restored_only_where_the_order_says_so() {
+    let manifest = |namespace: &str, cluster: &str, id: &str| Manifest {
+        origin: Origin {
+            namespace: namespace.to_owned(),
+            cluster: Some(cluster.to_owned()),
+            ..Origin::default()
+        },
+        cluster_id: id.to_owned(),
+        ..Manifest::default()
+    };
+    let refused = |of: Value, manifest: Manifest| {
+        let (status, then) = of_data(&of, manifest);
+        assert_eq!((status.phase, then), (Some(RestorePhase::Failed), NextAct::Wait));
+        let why = status.conditions.iter().find(|one| one.type_ == "Failed").unwrap();
+        assert_eq!(why.reason, "OtherCluster");
+        why.message.clone()
+    };
+    let text = refused(json!(null), manifest("default", "other", "b2"));
+    assert!(
+        text.contains("EtcdCluster default/other (cluster ID b2)") && text.contains("spec.snapshot.of"),
+        "{text}"
+    );
+    refused(json!(null), manifest("tenants", "demo", "b2"));
+    // What the order says is what comes, also where it would be the cluster's own.
+    refused(json!({"cluster": "third"}), manifest("default", "other", "b2"));
+    refused(json!({"cluster": "other", "clusterID": "b3"}), manifest("default", "other", "b2"));
+    refused(json!({"cluster": "other"}), manifest("default", "demo", "a1"));
+    let taken_up = |of: Value, manifest: Manifest| {
+        let (status, then) = of_data(&of, manifest);
+        assert_eq!(status.phase, Some(RestorePhase::Pending));
+        matches!(then, NextAct::Backup(_))
+    };
+    // Of its own data a backup is taken to where the snapshot is; never to where those of another cluster are.
+    assert!(taken_up(json!(null), manifest("default", "demo", "b2")), "the name is its own");
+    assert!(taken_up(json!(null), manifest("old", "name", "a1")), "the cluster ID is its own");
+    assert!(taken_up(json!(null), Manifest::default()), "nothing tells");
+    assert!(!taken_up(json!({"cluster": "other"}), manifest("default", "other", "b2")));
+    assert!(!taken_up(
+        json!({"cluster": "demo", "clusterNamespace": "tenants"}),
+        manifest("tenants", "demo", "b2")
+    ));
+    assert!(!taken_up(json!({"clusterID": "0b2"}), manifest("default", "other", "b2")));
+}
+
+#[test]
+fn n02_a_restore_of_another_clusters_data_names_it_when_it_is_done() {
+    let serves = json!({
+        "clusterID": "c3", "bootstrap": {"attempt": 2, "restore": snapshot()},
+        "incarnation": {"number": 1, "firstOrdinal": 3, "orderedBy": ordered_by("u1"), "replacedClusterID": "a1"},
+        "conditions": [{"type": "Available", "status": "True", "reason": "Available", "message": "",
+            "lastTransitionTime": "2026-11-24T00:00:00Z"}],
+    });
+    let told = |cluster: Value, id: Value| {
+        let mut status = read();
+        (status["snapshot"]["cluster"], status["snapshot"]["clusterID"]) = (cluster, id);
+        reports(&status, Some(&serves), RestorePhase::Complete, "RestoredInPlace")
+    };
+    let text = told(json!("default/other"), json!("b2"));
+    assert!(
+        text.ends_with(
+            "its cluster ID is c3. The data are those of EtcdCluster default/other (cluster ID b2)"
+        ),
+        "{text}"
+    );
+    assert!(told(json!("default/demo"), json!("a1")).ends_with("its cluster ID is c3"));
+    assert!(told(json!(null), json!(null)).contains("whose data they are is not known"));
 }
 
 #[test]
