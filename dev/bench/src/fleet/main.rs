@@ -283,7 +283,7 @@ impl Bench<'_> {
         }
         figures.take_over_peak = standby.peak()?;
         let mut replicas = [standby, next];
-        self.troubles(plane, &mut replicas, size, &mut figures).await?;
+        Box::pin(self.troubles(plane, &mut replicas, size, &mut figures)).await?;
         for replica in replicas {
             replica.stop().await?;
         }
@@ -303,7 +303,8 @@ impl Bench<'_> {
             let namespace = self.args.layout().fullest(size).context("a fleet has clusters")?;
             eprintln!("a webhook hangs for the namespace {namespace}");
             let timeout = self.args.webhook_timeout;
-            figures.hang = Some(hang::measure(&self.stage, &namespace, size, phases.hang, timeout).await?);
+            let hangs = hang::measure(&self.stage, &namespace, size, phases.hang, timeout);
+            figures.hang = Some(Box::pin(hangs).await?);
             self.all_ready(plane, size, size).await?;
             tokio::time::sleep(phases.pause).await;
         }
@@ -320,7 +321,7 @@ impl Bench<'_> {
         }
         if !self.args.no_restart {
             eprintln!("the API server is killed and started again");
-            figures.relist = Some(self.relist(plane, replicas).await?);
+            figures.relist = Some(Box::pin(self.relist(plane, replicas)).await?);
         }
         Ok(())
     }

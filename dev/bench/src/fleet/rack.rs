@@ -50,7 +50,7 @@ pub fn node_of((namespace, cluster): &Key, member: &str) -> String {
     let mut hasher = DefaultHasher::new();
     (namespace, cluster).hash(&mut hasher);
     // Members of one cluster are in racks of different numbers: no cluster loses two.
-    let rack = (hasher.finish() % RACKS as u64) as usize + ordinal;
+    let rack = usize::try_from(hasher.finish() % RACKS as u64).unwrap_or_default() + ordinal;
     node(ordinal % ZONES, rack % RACKS)
 }
 
