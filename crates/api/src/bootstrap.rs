@@ -19,14 +19,13 @@ pub const DEFAULT_BUMP_REVISION: u64 = 1_000_000_000;
 pub struct BootstrapSpec {
     /// A snapshot whose data the cluster begins with. Absent: it begins empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-kubernetes-validations" = rules::begins()))]
+    #[schemars(extend("x-kubernetes-validations" = rules::restore()))]
     pub restore: Option<RestoreSpec>,
 }
 
 /// The snapshot that a cluster begins with. All members restore the same one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = rules::restore()))]
 pub struct RestoreSpec {
     /// An EtcdBackup of this namespace. Exactly one of `backupRef`, `source` and `latest` is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]

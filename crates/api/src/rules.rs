@@ -111,15 +111,13 @@ pub(crate) const ONE_SNAPSHOT: &str =
 
 /// On `bootstrap.restore`.
 pub(crate) fn restore() -> Vec<Rule> {
-    vec![rule(ONE_SNAPSHOT, "bootstrap.restore: exactly one of backupRef, source and latest must be given")]
-}
-
-/// On `bootstrap.restore`.
-pub(crate) fn begins() -> Vec<Rule> {
-    vec![rule(
-        "!has(self.of)",
-        "bootstrap.restore: of is a field of EtcdRestores. A cluster that begins has no data of its own: leave it out",
-    )]
+    vec![
+        rule(ONE_SNAPSHOT, "bootstrap.restore: exactly one of backupRef, source and latest must be given"),
+        rule(
+            "!has(self.of)",
+            "bootstrap.restore: of is a field of EtcdRestores. A cluster that begins has no data of its own: leave it out",
+        ),
+    ]
 }
 
 /// On `of` of a snapshot.

@@ -47,6 +47,14 @@ fn a_bad_order_is_refused_and_says_why() {
             json!({"snapshot": {"backupRef": {"name": "first"}, "bumpRevision": 0}}),
             "snapshot.bumpRevision must be above 0",
         ),
+        (
+            json!({"snapshot": {"backupRef": {"name": "first"}, "of": {}}}),
+            "snapshot.of: cluster or clusterID must be given",
+        ),
+        (
+            json!({"snapshot": {"backupRef": {"name": "first"}, "of": {"clusterID": "a1", "clusterNamespace": "b"}}}),
+            "snapshot.of: clusterNamespace needs cluster",
+        ),
     ];
     for (patch, expected) in cases {
         let refused = refusals(None, &patch);
@@ -55,6 +63,8 @@ fn a_bad_order_is_refused_and_says_why() {
     }
     assert_eq!(refusals(None, &json!({})), Vec::<String>::new());
     assert_eq!(refusals(None, &json!({"snapshot": {"source": source}})), Vec::<String>::new());
+    let of_other = json!({"snapshot": {"backupRef": {"name": "first"}, "of": {"cluster": "other"}}});
+    assert_eq!(refusals(None, &of_other), Vec::<String>::new());
 }
 
 #[test]
