@@ -82,7 +82,8 @@ impl PlacesArgs {
 /// `agent backup`.
 pub async fn backup(args: &JobArgs) -> ExitCode {
     let back_up = async |order: BackupOrder, context: Context| {
-        quorate_backup::back_up(&order, &context).await.map(Answer::BackedUp)
+        // It is the largest of them.
+        Box::pin(quorate_backup::back_up(&order, &context)).await.map(Answer::BackedUp)
     };
     answer(args, back_up).await
 }

@@ -93,7 +93,7 @@ impl Fleet {
 fn with_another_image(world: &World) -> Operator {
     let client = world.client_through(|_| RequestOutcome::Open);
     world.operator_over(client, |options| {
-        options.defaults.agent_image = "quorate:next".to_owned();
+        "quorate:next".clone_into(&mut options.defaults.agent_image);
         options.max_rolling = "1".parse().expect("a limit");
     })
 }

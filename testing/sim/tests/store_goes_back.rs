@@ -65,7 +65,7 @@ fn a_learner_of_which_only_the_list_is_left_is_replaced() {
 }
 
 #[test]
-fn kubernetes_goes_back_at_any_step_of_a_growth_or_a_scale_in() {
+fn l09_kubernetes_goes_back_at_any_step_of_a_growth_or_a_scale_in() {
     let mut came_about = 0;
     for (sizes, steps) in
         [([3, 4], &["G1", "G2", "G3", "G4", "G6", "K2"][..]), ([3, 2], &["S1", "S3", "S4", "S5"][..])]

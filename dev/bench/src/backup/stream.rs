@@ -125,6 +125,7 @@ impl Bench {
             key: format!("agent-{run}.db"),
             endpoints: self.endpoints(),
             tls: false,
+            ordered: None,
             origin: Origin {
                 namespace: "bench".into(),
                 backup: format!("run-{run}"),
