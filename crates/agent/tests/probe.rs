@@ -161,14 +161,14 @@ async fn a_member_without_a_quorum_stays_ready_and_healthy() {
             other => Err(other),
         })
         .await;
-        for path in ["/readyz", "/healthz"] {
+        for path in ["/readyz?wait=800", "/healthz"] {
             assert_eq!(probe.get(path).await, (200, "ok".to_owned()), "{path} on etcd {minor}");
         }
     }
 }
 
 #[tokio::test]
-async fn h40_a_hung_member_is_not_ready_at_once_and_not_healthy_after_the_grace_time() {
+async fn h40_a_hung_member_is_not_ready_within_seconds_and_not_healthy_after_the_grace_time() {
     let mut cluster = Cluster::start(Setup::new(Minor(3, 7), 1)).await;
     let grace = ProbeArgs { liveness_grace: Duration::from_secs(3), ..args(&cluster.members[0]) };
     let probe = Probe::with(grace).await;
@@ -176,7 +176,7 @@ async fn h40_a_hung_member_is_not_ready_at_once_and_not_healthy_after_the_grace_
 
     cluster.members[0].pause();
     let hung_at = Instant::now();
-    let (status, why) = probe.get("/readyz").await;
+    let (status, why) = probe.get("/readyz?wait=800").await;
     assert_eq!(status, 503, "{why}");
     assert!(hung_at.elapsed() < Duration::from_secs(1), "a kubelet has its answer: {:?}", hung_at.elapsed());
     assert!(why.contains("no answer within 800ms"), "{why}");
@@ -289,7 +289,7 @@ async fn a_voter_that_lives_stays_ready_and_healthy_without_trust_and_is_not_hea
     assert_eq!(probe.get("/readyz").await, (200, "ok".to_owned()));
 
     let lives = async |what: &str| {
-        for path in ["/readyz", "/healthz"] {
+        for path in ["/readyz?wait=800", "/healthz"] {
             assert_eq!(probe.get(path).await, (200, "ok".to_owned()), "{path}: {what}");
         }
     };
@@ -302,7 +302,7 @@ async fn a_voter_that_lives_stays_ready_and_healthy_without_trust_and_is_not_hea
     lives("the probe has no certificate").await;
 
     member.hang();
-    let (status, why) = probe.get("/readyz").await;
+    let (status, why) = probe.get("/readyz?wait=800").await;
     assert_eq!(status, 503, "{why}");
     let why = probe.becomes("/healthz", 503).await;
     assert!(why.starts_with("hung: "), "{why}");
@@ -337,6 +337,42 @@ async fn concurrent_requests_share_one_observation() {
     // One for the first, and one or two for all who came while it was under way.
     let looks = member.statuses();
     assert!(looks <= 4, "{looks} looks for 50 requests");
+}
+
+#[tokio::test]
+async fn a_kubelet_that_asks_every_second_has_etcd_asked_every_third_time() {
+    let member = fake_member::start(Auth::Disabled).await;
+    let probe = Probe::with(args_of(&member)).await;
+    assert_eq!(probe.get("/readyz").await, (200, "ok".to_owned()));
+    let looks = member.statuses();
+    for _ in 0..10 {
+        assert_eq!(probe.get("/readyz").await, (200, "ok".to_owned()));
+    }
+    assert_eq!(member.statuses(), looks, "what was found a moment ago counts");
+    eventually("etcd is asked again", async || {
+        assert_eq!(probe.get("/readyz").await, (200, "ok".to_owned()));
+        if member.statuses() > looks { Ok(()) } else { Err(looks) }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_member_that_was_never_ready_is_waited_for_by_the_first_request() {
+    let dir = tempfile::tempdir().unwrap();
+    let (own, foreign) = (Pki::new(&dir.path().join("own")), Pki::new(&dir.path().join("foreign")));
+    let member = fake_member::start_tls(&own).await;
+    let mounted = Mounted::new(&own);
+    mounted.put_ca(&foreign);
+    let probe = std::sync::Arc::new(Probe::with(mounted.args(&member)).await);
+    let first = tokio::spawn({
+        let probe = probe.clone();
+        async move { probe.get("/readyz").await }
+    });
+    // Longer than a request is held that a member answers which was ready before.
+    assert_eq!(probe.get("/readyz?wait=1500").await.0, 503);
+    assert!(!first.is_finished());
+    mounted.put_ca(&own);
+    assert_eq!(first.await.unwrap(), (200, "ok".to_owned()));
 }
 
 #[tokio::test]
