@@ -39,20 +39,23 @@ pub(super) struct Choice<'a> {
     manifests: u64,
     of_cluster: u64,
     unreadable: u64,
-    /// What may be restored, by cluster ID, the newest last.
-    candidates: BTreeMap<u64, BTreeMap<Place, Manifest>>,
-    /// What may not, though it is in time: why.
-    barred: BTreeMap<u64, BTreeMap<Place, String>>,
     notes: Vec<String>,
+    /// By cluster ID.
     lines: BTreeMap<u64, Line>,
 }
 
-/// The backups of one etcd cluster: the least and the highest time and revision.
-#[derive(Clone, Copy, Debug)]
+/// The backups of one etcd cluster.
+#[derive(Debug)]
 struct Line {
     backups: u64,
+    /// The first and the last time.
     times: (Timestamp, Timestamp),
+    /// The least and the highest revision.
     revisions: (i64, i64),
+    /// What may be restored, the newest last.
+    candidates: BTreeMap<Place, Manifest>,
+    /// What may not, though it is in time: why.
+    barred: BTreeMap<Place, String>,
 }
 
 impl<'a> Choice<'a> {
@@ -68,8 +71,6 @@ impl<'a> Choice<'a> {
             manifests: 0,
             of_cluster: 0,
             unreadable: 0,
-            candidates: BTreeMap::new(),
-            barred: BTreeMap::new(),
             notes: Vec::new(),
             lines: BTreeMap::new(),
         })
@@ -95,16 +96,17 @@ impl<'a> Choice<'a> {
             return;
         }
         let (at, revision) = (time(&manifest).unwrap_or(finished), manifest.revision);
-        self.lines.entry(id).or_insert(Line::EMPTY).take_in(at, revision);
+        let why_barred = self.bars(&manifest);
+        let line = self.lines.entry(id).or_insert(Line::EMPTY);
+        line.count(at, revision);
         // Whichever clock is wrong, it may have what is not wanted.
         if self.before.is_some_and(|before| finished.max(at) >= before) {
             return;
         }
         let place = (revision, finished, manifest.key.clone());
-        if let Some(why) = self.bars(&manifest) {
-            keep_newest(self.barred.entry(id).or_default(), place, why);
-        } else {
-            keep_newest(self.candidates.entry(id).or_default(), place, manifest);
+        match why_barred {
+            Some(why) => keep_newest(&mut line.barred, place, why),
+            None => keep_newest(&mut line.candidates, place, manifest),
         }
     }
 
@@ -127,20 +129,24 @@ impl<'a> Choice<'a> {
         )
     }
 
-    /// What may be restored: of the etcd cluster that was backed up last.
+    /// The etcd clusters, the one that was backed up last first.
+    fn last_first(&self) -> Vec<(u64, &Line)> {
+        let mut lines: Vec<(u64, &Line)> = self.lines.iter().map(|(id, line)| (*id, line)).collect();
+        lines.sort_by_key(|(_, line)| std::cmp::Reverse(line.times.1));
+        lines
+    }
+
+    /// What may be restored.
     pub(super) fn newest_first(&self, place: &str) -> Result<Vec<Manifest>> {
+        let lines = self.last_first();
+        let newest = lines.iter().find_map(|(_, line)| line.candidates.values().max_by_key(|one| time(one)));
+        let Some(last) = newest else { return Err(self.nothing(place)) };
         let latest = self.now.as_second() + AHEAD;
-        let ends = |id: &u64| self.candidates[id].values().filter_map(time).max();
-        let newest =
-            self.candidates.keys().max_by_key(|id| ends(id)).map(|id| (ends(id), &self.candidates[id]));
-        let Some((end, candidates)) = newest else { return Err(self.nothing(place)) };
-        if let Some(end) = end.filter(|end| end.as_second() > latest) {
-            let named = candidates.values().find(|manifest| time(manifest) == Some(end));
+        if let Some(end) = time(last).filter(|end| end.as_second() > latest) {
             let message = format!(
                 "the backup {} says that it is of {end}, and it is {:.0} now: its clock was wrong, or somebody made it up. Give latest.before a \
                  time of the past, or name the object that is meant with its SHA-256 (source)",
-                named.map_or("", |manifest| &manifest.key),
-                self.now
+                last.key, self.now
             );
             return Err(Failure::new(FailureKind::Ambiguous, message));
         }
@@ -150,20 +156,21 @@ impl<'a> Choice<'a> {
             );
             return Err(Failure::new(FailureKind::Ambiguous, message));
         }
-        Ok(candidates.values().rev().cloned().collect())
+        Ok(lines.iter().flat_map(|(_, line)| line.candidates.values().rev()).cloned().collect())
     }
 
     /// What has a manifest and is not there.
     pub(super) fn is_broken(&mut self, candidate: &Manifest, why: String) {
-        for candidates in self.candidates.values_mut() {
-            candidates.retain(|_, kept| kept.key != candidate.key);
+        for line in self.lines.values_mut() {
+            line.candidates.retain(|_, kept| kept.key != candidate.key);
         }
         self.notes.insert(0, why);
     }
 
     /// There is none.
     pub(super) fn nothing(&self, place: &str) -> Failure {
-        let barred = self.barred.values().flat_map(|barred| barred.values().rev());
+        let lines = self.last_first();
+        let barred = lines.iter().flat_map(|(_, line)| line.barred.values().rev());
         let notes: Vec<&String> = barred.chain(&self.notes).take(NOTES).collect();
         let left_out = if notes.is_empty() {
             String::new()
@@ -198,8 +205,14 @@ impl<'a> Choice<'a> {
         }
         let finished = found.finished.parse::<Timestamp>().unwrap_or(self.now);
         let started = found.started.parse::<Timestamp>().unwrap_or(finished);
-        let of_it = self.barred.get(&id).into_iter().flat_map(|barred| barred.iter().rev());
-        let newer = of_it.filter(|((revision, ..), _)| *revision >= found.revision).map(|(_, why)| why);
+        // Of the etcd clusters that came after it all are newer, of its own those with more revisions.
+        let lines = self.last_first();
+        let later = lines.iter().position(|(of, _)| *of == id).unwrap_or_default();
+        let barred = lines.iter().take(later + 1).flat_map(|(of, line)| {
+            let is_newer = move |revision| *of != id || revision >= found.revision;
+            line.barred.iter().rev().filter(move |((revision, ..), _)| is_newer(*revision))
+        });
+        let newer = barred.map(|(_, why)| why);
         let doubt = self.contradiction(id, found);
         Ok(FoundBackup {
             key: found.key.clone(),
@@ -222,7 +235,7 @@ impl<'a> Choice<'a> {
     /// A backup with fewer revisions that says it is much newer: a clock was wrong.
     fn contradiction(&self, id: u64, found: &Manifest) -> Option<String> {
         let at = found.finished.parse::<Timestamp>().ok()?;
-        let others = self.candidates.get(&id)?.iter();
+        let others = self.lines.get(&id)?.candidates.iter();
         let later = others.filter(|((revision, finished, _), _)| {
             *revision < found.revision && finished.as_second() > at.as_second() + AHEAD
         });
@@ -250,10 +263,8 @@ impl<'a> Choice<'a> {
                 format!("{id:x} began after {other:x} with fewer revisions, so it does not have its data")
             })
         })?;
-        let mut newest: Vec<_> = self.lines.iter().collect();
-        newest.sort_by_key(|(_, line)| std::cmp::Reverse(line.times.1));
-        let each = newest.iter().take(NAMED).map(|(id, line)| {
-            let Line { backups, times: (_, at), revisions: (_, revision) } = line;
+        let each = self.last_first().into_iter().take(NAMED).map(|(id, line)| {
+            let Line { backups, times: (_, at), revisions: (_, revision), candidates: _, barred: _ } = line;
             format!("{id:x} (backups: {backups}, the newest of {at:.0} with revision {revision})")
         });
         Some(format!(
@@ -317,16 +328,18 @@ impl<'a> Choice<'a> {
 }
 
 impl Line {
-    const EMPTY: Self =
-        Self { backups: 0, times: (Timestamp::MAX, Timestamp::MIN), revisions: (i64::MAX, i64::MIN) };
+    const EMPTY: Self = Self {
+        backups: 0,
+        times: (Timestamp::MAX, Timestamp::MIN),
+        revisions: (i64::MAX, i64::MIN),
+        candidates: BTreeMap::new(),
+        barred: BTreeMap::new(),
+    };
 
-    fn take_in(&mut self, at: Timestamp, revision: i64) {
-        let Self { backups, times: (first, last), revisions: (least, most) } = *self;
-        *self = Self {
-            backups: backups + 1,
-            times: (first.min(at), last.max(at)),
-            revisions: (least.min(revision), most.max(revision)),
-        };
+    fn count(&mut self, at: Timestamp, revision: i64) {
+        self.backups += 1;
+        self.times = (self.times.0.min(at), self.times.1.max(at));
+        self.revisions = (self.revisions.0.min(revision), self.revisions.1.max(revision));
     }
 }
 

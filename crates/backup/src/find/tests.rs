@@ -257,6 +257,27 @@ async fn n03_of_several_etcd_clusters_the_clock_of_the_api_server_tells_which_ca
 }
 
 #[tokio::test]
+async fn n03_of_an_etcd_cluster_that_came_later_and_has_none_to_restore_the_reasons_are_told() {
+    let first = manifest("a", "a1", "2026-11-24T02:00:00Z", 5000);
+    let later = |name: &str| manifest(name, "b2", "2026-11-25T02:00:00Z", 2_180_000_000_000);
+    let without_quorum = Manifest { without_quorum: true, ..later("b") };
+    let found = find_of(&[first.clone(), without_quorum], &by_name()).await.unwrap();
+    assert_eq!(found.key, "tenant/demo/a.db");
+    assert!(
+        found.skipped[0].contains("b.db of 2026-11-25T02:00:00Z was taken without a quorum"),
+        "{found:?}"
+    );
+    // Its only backup is gone: the one before it is restored.
+    let dir = tempfile::tempdir().unwrap();
+    put(dir.path(), &first);
+    put(dir.path(), &later("c"));
+    fs::remove_file(dir.path().join("etcd/tenant/demo/c.db")).unwrap();
+    let found = find_in(dir.path(), &by_name()).await.unwrap();
+    assert_eq!(found.key, "tenant/demo/a.db");
+    assert!(found.skipped[0].contains("c.db is gone"), "{found:?}");
+}
+
+#[tokio::test]
 async fn o02_one_that_nobody_could_decrypt_is_refused_before_anything_starts() {
     let closed =
         Manifest { recipients: vec!["age1x".to_owned()], ..manifest("a", "a1", "2026-11-27T09:00:00Z", 7) };
