@@ -48,12 +48,12 @@ pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
         }
     }
     if draft.record.members.is_empty() {
-        if draft.seen.desired.size == 0 {
-            delete_late_pods(draft);
-            return DONE;
-        }
         if let Some(pods) = unknown_pods(draft) {
             draft.wait(Waiting::UnknownPods(pods));
+            return DONE;
+        }
+        if draft.seen.desired.size == 0 {
+            delete_late_pods(draft);
             return DONE;
         }
         if let Err(why) = upgrade::refuse_unsound(draft.seen.desired.version) {
@@ -164,12 +164,10 @@ fn unknown_pods(draft: &Draft<'_>) -> Option<Vec<MemberName>> {
     (!pods.is_empty() && draft.record.attempt == 0).then_some(pods)
 }
 
-/// Pods of an attempt that was given up, created by a late call, where no later attempt would delete them.
+/// Pods of an attempt that was given up or that status has lost, where no later attempt would delete them.
 fn delete_late_pods(draft: &mut Draft<'_>) {
-    if draft.record.attempt > 0 {
-        let late = draft.seen.pods.iter().filter(|(_, pod)| !pod.joined).map(|(name, _)| name.clone());
-        let _ = stop::all(draft, Step::BA, &late.collect::<Vec<_>>());
-    }
+    let late = draft.seen.pods.iter().filter(|(_, pod)| !pod.joined).map(|(name, _)| name.clone());
+    let _ = stop::all(draft, Step::BA, &late.collect::<Vec<_>>());
 }
 
 fn reason_to_abandon(draft: &Draft<'_>) -> Option<Abandoned> {

@@ -21,8 +21,10 @@ pub(crate) fn finalize(draft: &mut Draft<'_>) -> Flow {
     if !draft.seen.finalizer {
         return DONE;
     }
-    // After the Pods are gone, nothing would show it.
-    bootstrap::record_leader(draft);
+    // After the Pods are gone, nothing would show it. A record that is in doubt is not written, and then all data count as served.
+    if draft.seen.record_doubt.is_none() {
+        bootstrap::record_leader(draft);
+    }
     if backup::before_the_end(draft).is_done()
         && stop::every_pod(draft, Step::D1).is_done()
         && delete_volumes(draft).is_done()

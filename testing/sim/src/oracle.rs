@@ -70,6 +70,8 @@ pub struct Oracle {
     slept_with: Option<(ClusterId, u64)>,
     /// The endpoints, Pods by uid, behind which a client is not served although a quorum serves, and since when.
     misled_since: BTreeMap<String, Instant>,
+    /// A clock was set.
+    clock_was_set: bool,
 }
 
 impl Oracle {
@@ -196,7 +198,7 @@ impl Oracle {
     }
 
     /// Notes when a quorum last ran in truth. Which members those are is not known while status is lost.
-    fn see_quorum(&mut self, truth: &Truth) {
+    pub(crate) fn see_quorum(&mut self, truth: &Truth) {
         let runs = |voter: &MemberId| truth.members.values().any(|id| id == voter);
         let has_quorum = |conf: &Conf| conf.voters().filter(|voter| runs(voter)).count() >= conf.quorum();
         if truth.conf.as_ref().is_none_or(has_quorum) {

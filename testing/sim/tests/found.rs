@@ -387,3 +387,48 @@ fn h01_a_bootstrap_member_that_is_emptied_once_it_followed_a_leader_elects_no_ot
         })
     }));
 }
+
+#[test]
+fn a_member_that_a_proof_found_behind_stays_so_until_it_has_caught_up() {
+    let plain = plain(3);
+    let story = sound_story(&json!({
+        "spec": plain, "wide": true,
+        "departures": [
+            fault("after:K1#7", &json!({ "hang-disk": "demo-1" })),
+            edit("before:B7#1", &json!({ "size": 5 })),
+        ],
+    }));
+    assert!(story.all_came_about(), "{story}");
+}
+
+#[test]
+fn gated_pods_that_status_lost_go_when_the_cluster_is_not_wanted() {
+    ends_well(&json!({
+        "spec": plain(3), "wide": true,
+        "departures": [fault("after:B3#4", &json!("lose-status")), edit("after:BX#1+7", &json!({ "size": 0 }))],
+    }));
+}
+
+#[test]
+fn a_member_cut_off_under_an_alarm_that_names_nobody_is_replaced_once_the_others_are_compared() {
+    let mut spec = plain(4);
+    (spec["version"], spec["tls"]) = (json!("3.5.35"), json!({ "provider": "disabled" }));
+    ends_well(&json!({
+        "spec": spec, "wide": true,
+        "departures": [
+            fault("after:K1#3", &json!({ "stays": { "damage": "demo-1" } })),
+            fault("after:P0#1", &json!("expired")),
+        ],
+    }));
+}
+
+#[test]
+fn what_is_emptied_before_anything_names_it_is_the_loss_of_its_storage() {
+    ends_well(&json!({
+        "spec": plain(1), "wide": true,
+        "departures": [
+            fault("after:BR#1", &json!("clients-on-names")),
+            fault("before:B6#1", &json!({ "wipe": "demo-0" })),
+        ],
+    }));
+}

@@ -27,6 +27,7 @@ mod issued;
 mod kubelets;
 mod leadership;
 mod mutants;
+mod nodes;
 mod other_operator;
 mod random;
 mod reads;

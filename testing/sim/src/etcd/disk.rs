@@ -18,6 +18,8 @@ pub enum Disk {
     Hung,
     /// The write fails: no space is left.
     Full,
+    /// The write fails: after an I/O error the file system was mounted read-only. Nothing of the agent's is written either.
+    ReadOnly,
     /// It stores what is written, but later than an election timeout: a member on it does not take leadership over in time.
     Slow,
 }
@@ -31,8 +33,9 @@ pub struct Stuck {
     pub ahead: bool,
 }
 
-/// The message with which etcd ends on a full disk.
+/// The messages with which etcd ends on a full disk, and on a read-only one.
 const FULL: &str = "failed to save Raft hard state and entries: no space left on device";
+const READ_ONLY: &str = "failed to save Raft hard state and entries: read-only file system";
 
 impl Etcd {
     /// The disk on which a data directory is.
@@ -49,7 +52,9 @@ impl Etcd {
                     process.stuck = None;
                 }
             }
-            Disk::Hung | Disk::Full | Disk::Slow => drop(self.disks.insert(dir.to_owned(), disk)),
+            Disk::Hung | Disk::Full | Disk::ReadOnly | Disk::Slow => {
+                self.disks.insert(dir.to_owned(), disk);
+            }
         }
     }
 
@@ -67,7 +72,7 @@ impl Etcd {
     pub(super) fn stores_on(&self, dir: &str) -> bool {
         match self.disk(dir) {
             Disk::Works | Disk::Slow => !self.lacks_room(dir),
-            Disk::Hung | Disk::Full => false,
+            Disk::Hung | Disk::Full | Disk::ReadOnly => false,
         }
     }
 
@@ -104,8 +109,9 @@ impl Etcd {
                 process.stuck = Some(Stuck { leader, ahead });
                 true
             }
-            Disk::Full => {
-                process.state = State::Ended(FULL.to_owned());
+            disk @ (Disk::Full | Disk::ReadOnly) => {
+                let words = if disk == Disk::Full { FULL } else { READ_ONLY };
+                process.state = State::Ended(words.to_owned());
                 process.serves = false;
                 true
             }

@@ -70,8 +70,10 @@ impl Etcd {
     }
 
     fn start(&mut self, launch: &Launch) -> Result<(), String> {
-        if self.disk(&launch.dir) == Disk::Full {
-            return Err("no space left on device".to_owned());
+        match self.disk(&launch.dir) {
+            Disk::Full => return Err("no space left on device".to_owned()),
+            Disk::ReadOnly => return Err("read-only file system".to_owned()),
+            Disk::Works | Disk::Hung | Disk::Slow => {}
         }
         if let Some(dir) = self.dirs.get(&launch.dir) {
             if Self::is_too_old(launch.version, &dir.stored) {

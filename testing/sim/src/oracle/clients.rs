@@ -22,6 +22,9 @@ const FAILS_FOR: Span = Span::seconds(45);
 /// How long an established connection may be to a member that serves nothing, while a quorum serves: new ones are led away, then it is restarted.
 const HELD_FOR: Span = Span::seconds(100);
 
+/// How much longer where a clock was set: the wait is noted by the later clock, and is over by the earlier one.
+const BY_BOTH_CLOCKS: Span = Span::seconds(2 * 400);
+
 /// How long clients have to go elsewhere before their member is removed, at least.
 const LEAVE_WITHIN: Span = Span::seconds(2);
 
@@ -88,15 +91,16 @@ impl World {
         }
         let endpoints = self.endpoints();
         let may_restart = self.may_restart_who_misleads();
+        let held_for = if self.oracle.clock_was_set { Span(HELD_FOR.0 + BY_BOTH_CLOCKS.0) } else { HELD_FOR };
         let how = self.oracle.misled_since.iter().find_map(|(at, since)| {
             let failed_for = self.now - *since;
             if endpoints.contains(at) && failed_for > FAILS_FOR {
                 Some(format!(
                     "clients are sent to Pod {at} for more than {FAILS_FOR}, where no quorum serves them"
                 ))
-            } else if may_restart && failed_for > HELD_FOR {
+            } else if may_restart && failed_for > held_for {
                 Some(format!(
-                    "established connections are to Pod {at} for more than {HELD_FOR}, where no quorum serves them"
+                    "established connections are to Pod {at} for more than {held_for}, where no quorum serves them"
                 ))
             } else {
                 None
@@ -138,6 +142,7 @@ impl World {
     }
 
     /// Whether the operator may restart the only member that serves nothing: all others serve, nobody joins, and no data would go with the Pod.
+    /// Under an alarm CORRUPT the others take no writes either.
     fn may_restart_who_misleads(&self) -> bool {
         let (record, truth) = (self.record(), Truth::of(self));
         let sick = truth.conf.iter().flat_map(Conf::voters).filter(|voter| !truth.is_healthy(*voter));
@@ -146,6 +151,7 @@ impl World {
         let are_read = self.faults.unread.is_disjoint(&BTreeSet::from([Unread::Pods, Unread::Claims]));
         are_read
             && sick.count() == 1
+            && truth.corrupt_alarms.is_empty()
             && record.joining().is_none()
             && !record.is_in_memory()
             && !any_claim_goes

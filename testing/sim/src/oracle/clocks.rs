@@ -17,6 +17,7 @@ impl Oracle {
     /// A clock was set. How long ago clients were led away is not told by the operator's any more.
     pub(crate) fn clock_was_set(&mut self) {
         self.endpoint_until.clear();
+        self.clock_was_set = true;
     }
 }
 

@@ -210,7 +210,7 @@ impl World {
         let mut violated = Vec::new();
         for group in self.etcd.groups() {
             // What the storage took away is not lost by anybody else. Then no client may be sent there.
-            let lost = group.lost().first().filter(|_| !self.faults.went_back.contains(&group.id()));
+            let lost = group.lost().first().filter(|_| !self.faults.taken_away.contains(&group.id()));
             if let Some(lost) = lost {
                 let how = format!("cluster {} lost acknowledged write {lost}", group.id());
                 violated.push((Property::AcknowledgedWritesStay, how));
@@ -227,7 +227,8 @@ impl World {
             if dir.stored.len > 0 {
                 continue;
             }
-            let group = self.etcd.group(dir.cluster);
+            let group =
+                self.etcd.group(dir.cluster).filter(|_| !self.faults.taken_away.contains(&dir.cluster));
             let votes = |group: &Group| {
                 group.matters() && group.conf().is_voter(dir.member) && group.has_stored(dir.member)
             };

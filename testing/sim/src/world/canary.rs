@@ -1,5 +1,6 @@
 //! The agent's canary, and the readiness of a Pod that follows it. A write that its disk does not return makes the member not ready
-//! after the agent's limit, also when etcd has nothing to store. A disk that is full or slow takes the canary's write.
+//! after the agent's limit, also when etcd has nothing to store; one that its disk refuses, at once. A disk that is full or slow takes the
+//! canary's write.
 
 use std::hash::{Hash, Hasher};
 
@@ -30,7 +31,8 @@ impl World {
 
     /// Whether the last synced write of the canary is young enough.
     pub(super) fn is_canary_fresh(&self, dir: &str) -> bool {
-        self.hung_since.get(dir).is_none_or(|since| self.now - *since < canary::LIMIT)
+        let is_writable = self.etcd.disk(dir) != Disk::ReadOnly;
+        is_writable && self.hung_since.get(dir).is_none_or(|since| self.now - *since < canary::LIMIT)
     }
 
     /// Of an age, only what has an effect.

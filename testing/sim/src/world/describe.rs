@@ -247,6 +247,7 @@ impl World {
                 (process.lags, "lags"),
                 (disk == Disk::Hung, "its disk hangs"),
                 (disk == Disk::Full, "its disk is full"),
+                (disk == Disk::ReadOnly, "its disk is read-only"),
                 (disk == Disk::Slow, "its disk is slow"),
                 (process.serves, "serves clients"),
             ];

@@ -126,10 +126,14 @@ pub enum Fault {
     HangDisk(String),
     /// F18: the disk of a member is full: its etcd ends at the next entry that it has to store.
     FillDisk(String),
+    /// F18: after an I/O error the file system of a member is mounted read-only: its etcd ends at the next entry, and starts no more.
+    ReadOnlyDisk(String),
     /// F18: the disk of a member is slower than an election timeout: the member stores everything, and takes no leadership over.
     SlowDisk(String),
     /// F16: the kubelet of a member refuses its Pod, which is bound to the node: the Pod has failed.
     RefusedByKubelet(String),
+    /// F16: the node of a member is shut down gracefully: etcd is stopped, and its Pod has failed and stays.
+    NodeShutsDown(String),
     /// F19: a member and its peers do not reach each other; its kubelet still reaches it.
     Cut(String),
     /// F19: a member and its peers do not reach each other; clients, the operator and its kubelet still reach it.

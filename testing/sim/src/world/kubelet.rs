@@ -309,7 +309,7 @@ impl World {
         is_bound && self.faults.created_again.contains(name(pod)) && self.volume_of(pod).is_some()
     }
 
-    fn write_status_of(&self, pod: &Arc<Value>, status: Value) -> bool {
+    pub(super) fn write_status_of(&self, pod: &Arc<Value>, status: Value) -> bool {
         let key = ObjectKey::new(resource(Kind::Pod), text(pod, "/metadata/namespace"), name(pod));
         if text(pod, "/spec/nodeName").is_empty() {
             let node = format!("node-of-{}", name(pod));

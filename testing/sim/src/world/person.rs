@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use quorate_api::keys;
-use quorate_apistore::fields::{annotation, condition, deleting, integer, items, name, text, uid};
+use quorate_apistore::fields::{annotation, condition, deleting, integer, items, label, name, text, uid};
 use quorate_apistore::store::{DeleteOptions, Part};
 use quorate_manifests::Kind;
 use quorate_model::quorum::has_quorum;
@@ -167,7 +167,13 @@ impl World {
             let gives_data_up = text(&cluster, "/spec/storageSpec/retention/whenDeleted") == "Delete";
             how = gives_data_up.then(|| "the cluster is still there, and its data may go".to_owned());
         } else if !record.hibernating {
-            let lost = record.voters().find(|voter| self.object(Kind::Pod, voter.as_str()).is_none());
+            // Of a claim that no watch shows, only a read tells whether it is there.
+            let is_shown = |voter: &&MemberName| {
+                let claim = self.object(Kind::Volume, voter.as_str());
+                claim.is_none_or(|claim| label(&claim, keys::CLUSTER).is_some())
+            };
+            let mut shown = record.voters().filter(is_shown);
+            let lost = shown.find(|voter| self.object(Kind::Pod, voter.as_str()).is_none());
             how = lost.map(|voter| format!("the Pod of {voter} is not started again"));
         }
         let words = |condition: &Value| {

@@ -57,8 +57,8 @@ pub struct LastingFaults {
     pub data_destroyed: BTreeSet<String>,
     /// Members whose claims somebody deleted.
     pub claims_deleted: BTreeSet<String>,
-    /// Clusters of which volumes went back while they slept.
-    pub went_back: BTreeSet<ClusterId>,
+    /// Clusters of which the storage took acknowledged writes away: volumes went back while they slept, or nothing was left.
+    pub taken_away: BTreeSet<ClusterId>,
     /// Members that somebody removed with etcdctl, and when.
     pub removed_by_hand: BTreeMap<MemberId, Instant>,
     /// When etcd's auth was enabled first.
@@ -135,7 +135,7 @@ impl LastingFaults {
             clocks_stay,
             data_destroyed,
             claims_deleted,
-            went_back,
+            taken_away,
             removed_by_hand,
             auth_since: _,
             etcd_users,
@@ -183,7 +183,9 @@ impl LastingFaults {
         words.extend(clocks_stay.then(|| "nobody sets the clocks right".to_owned()));
         words.extend(data_destroyed.iter().map(|member| format!("the data of {member} were destroyed")));
         words.extend(claims_deleted.iter().map(|member| format!("somebody deleted the claim of {member}")));
-        words.extend(went_back.iter().map(|cluster| format!("volumes of cluster {cluster} went back")));
+        words.extend(
+            taken_away.iter().map(|cluster| format!("the storage took writes of cluster {cluster} away")),
+        );
         words.extend(removed_by_hand.keys().map(|id| format!("somebody removed member {id}")));
         words.extend(etcd_users.iter().map(|user| format!("EtcdUser {} exists", user.name())));
         words.extend(foreign.iter().map(|cluster| format!("cluster {cluster} is not this EtcdCluster's")));

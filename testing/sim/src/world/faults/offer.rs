@@ -33,6 +33,10 @@ impl World {
             faults.extend(members.into_iter().map(Fault::RemovedByHand));
             faults.extend((!self.late.is_empty()).then_some(Fault::Arrives));
             faults.extend(self.refusals());
+            let recorded = self.record().voters().map(|voter| voter.as_str().to_owned()).collect::<Vec<_>>();
+            let claims = recorded.into_iter().filter(|voter| self.object(Kind::Volume, voter).is_some());
+            let touch = |claim| Fault::Touch(Kind::Volume.as_str().to_owned(), claim);
+            faults.extend(claims.map(touch));
             faults.extend([4, 12, 40].map(Fault::StoreGoesBack));
             faults.extend(Unread::ALL.map(Fault::ReadsFail));
             faults.extend(clocks());
@@ -99,7 +103,9 @@ impl World {
                 Fault::Lag(member.clone()),
                 Fault::HangDisk(member.clone()),
                 Fault::FillDisk(member.clone()),
+                Fault::ReadOnlyDisk(member.clone()),
                 Fault::SlowDisk(member.clone()),
+                Fault::NodeShutsDown(member.clone()),
                 Fault::Damage(member.clone()),
                 Fault::ForgetPromotion(member.clone()),
                 Fault::OtherPatch(member.clone(), Patch::Next),
@@ -177,6 +183,7 @@ fn can_stay(fault: &Fault) -> bool {
             | Fault::ReadsFail(_)
             | Fault::HangDisk(_)
             | Fault::FillDisk(_)
+            | Fault::ReadOnlyDisk(_)
             | Fault::SlowDisk(_)
             | Fault::EmptyMount(_)
             | Fault::Damage(_)

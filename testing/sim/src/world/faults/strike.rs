@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use quorate_apistore::fields::{deleting, name, uid};
+use quorate_api::keys;
+use quorate_apistore::fields::{annotation, deleting, label, name, uid};
 use quorate_apistore::store::{DeleteOptions, Part};
 use quorate_manifests::Kind;
+use quorate_model::ClusterId;
 use quorate_model::snapshot::FRESH;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::lasting::REFUSALS;
 use super::{Fault, Patch, Stopping};
@@ -134,7 +136,9 @@ impl World {
             }
             Fault::HangDisk(member) => self.break_disk(member, Disk::Hung),
             Fault::FillDisk(member) => self.break_disk(member, Disk::Full),
+            Fault::ReadOnlyDisk(member) => self.break_disk(member, Disk::ReadOnly),
             Fault::SlowDisk(member) => self.break_disk(member, Disk::Slow),
+            Fault::NodeShutsDown(member) => self.shut_down_node(member),
             Fault::NodeGone(member) => self.lose_node_for_good(member),
             Fault::NodeCreatedAgain(member) => {
                 self.lose_node_for_good(member) && self.faults.created_again.insert(member.clone())
@@ -216,6 +220,7 @@ impl World {
             | Fault::Lag(member)
             | Fault::HangDisk(member)
             | Fault::FillDisk(member)
+            | Fault::ReadOnlyDisk(member)
             | Fault::SlowDisk(member)
             | Fault::Damage(member) => self.faults.for_good.insert(member.clone()),
             Fault::Refuse(..) => self.faults.for_good.insert(REFUSALS.to_owned()),
@@ -278,6 +283,19 @@ impl World {
     }
 
     /// Only a disk with a Pod on it: another one meets no write.
+    /// The kubelet stops etcd and writes that the Pod has failed. Nobody deletes the Pod but the operator.
+    fn shut_down_node(&mut self, member: &str) -> bool {
+        let Some(pod) = self.object(Kind::Pod, member).filter(|pod| !deleting(pod)) else { return false };
+        if self.faults.on_lost_node.contains(member) || !self.pods.contains_key(uid(&pod)) {
+            return false;
+        }
+        self.note_memory_lost_with(&pod);
+        self.pods.remove(uid(&pod));
+        self.etcd.stop(uid(&pod));
+        let message = "Pod was terminated in response to imminent node shutdown.";
+        self.write_status_of(&pod, json!({ "phase": "Failed", "reason": "Terminated", "message": message }))
+    }
+
     fn break_disk(&mut self, member: &str, disk: Disk) -> bool {
         let on_disk = |pod: &&Running| pod.member == member && !pod.dir.starts_with("memory of");
         let Some(dir) = self.pods.values().find(on_disk).map(|pod| pod.dir.clone()) else { return false };
@@ -338,7 +356,7 @@ impl World {
             any |= self.etcd.go_back(uid(volume));
         }
         if any {
-            self.faults.went_back.insert(cluster);
+            self.faults.taken_away.insert(cluster);
         }
         any
     }
@@ -355,6 +373,7 @@ impl World {
         if had_data {
             self.faults.data_destroyed.insert(member.to_owned());
         }
+        self.faults.taken_away.extend(self.nobody_knows_of(&dir, member));
         self.etcd.wipe(&dir);
         self.identities.remove(&dir);
         // All containers of the Pod start again, the guard as well.
@@ -363,6 +382,16 @@ impl World {
             self.pods.remove(&at);
         }
         true
+    }
+
+    /// The cluster of which this directory is all there is, before its Pod is labelled joined. Nothing says until then that a client, who
+    /// knows the name of the member, may have written to it.
+    fn nobody_knows_of(&self, dir: &str, member: &str) -> Option<ClusterId> {
+        let cluster = self.etcd.dir(dir)?.cluster;
+        let is_alone = self.etcd.group(cluster)?.conf().voters().count() == 1;
+        let pod = self.object(Kind::Pod, member)?;
+        let has_joined = annotation(&pod, keys::JOINED).or(label(&pod, keys::JOINED)).is_some();
+        (is_alone && !has_joined).then_some(cluster)
     }
 
     fn mount_empty(&mut self, member: &str) -> bool {
@@ -383,12 +412,12 @@ impl World {
         let touched = self.change(&key(kind, &self.at, named), Part::Main, |object| match kind {
             Kind::Service => object["spec"]["publishNotReadyAddresses"] = Value::Bool(false),
             Kind::Budget => object["spec"]["minAvailable"] = Value::from(0),
-            Kind::Pod
-            | Kind::Cluster
-            | Kind::Volume
-            | Kind::Secret
-            | Kind::NetworkPolicy
-            | Kind::Certificate => {
+            // The watch of claims selects on it.
+            Kind::Volume => {
+                let labels = object["metadata"]["labels"].as_object_mut();
+                labels.map(|labels| labels.remove(keys::CLUSTER));
+            }
+            Kind::Pod | Kind::Cluster | Kind::Secret | Kind::NetworkPolicy | Kind::Certificate => {
                 object["metadata"]["labels"]["example.org/touched"] = Value::from("yes");
             }
         });
