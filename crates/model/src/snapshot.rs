@@ -124,7 +124,8 @@ pub struct Snapshot {
     pub record_doubt: Option<RecordDoubt>,
     /// How far the operator's clock is from the API server's, if it is too far to judge by it what is old, or to sign.
     pub clock_differs: Option<ClockDifference>,
-    /// The members whose claims were to be read from the API server, since their Pods were to be ended, and could not be, and why.
+    /// The members whose claims were to be read from the API server and could not be, and why: the watch does not show them, or their Pods
+    /// were to be ended.
     pub claims_not_read: BTreeMap<MemberName, String>,
     /// What the API server said in this pass to the next Pods of members, without creating them (R27).
     pub successors: BTreeMap<MemberName, Admission>,

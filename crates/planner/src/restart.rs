@@ -2,7 +2,7 @@
 //! how a hibernated cluster wakes. W2 first deletes Pods that finished or that cannot run in their old revision. A volume is
 //! never created again empty.
 
-use quorate_model::effect::{Boot, Rehearsal, Successor};
+use quorate_model::effect::{Boot, Rehearsal, Successor, Unsafe};
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::snapshot::Pod;
 use quorate_model::{Effect, KubeEffect, MemberName, PeerUrl, Step, Waiting};
@@ -145,8 +145,11 @@ fn resume(draft: &mut Draft<'_>, member: &MemberName, peers: &[(MemberName, Peer
     if draft.record.is_in_memory() || volume.is_none_or(|volume| volume.terminating) {
         // Nothing is lost with one that leaves: it was replaced, or is, or is not needed. Where a quorum needs it, `QuorumLost` counts it.
         let stage = draft.record.members.get(member).map(|member| member.stage);
-        if !matches!(stage, Some(Stage::Leaving(_))) {
-            draft.wait(Waiting::VolumeLost(member.clone()));
+        let unread = draft.seen.claims_not_read.get(member);
+        match (stage, unread) {
+            (Some(Stage::Leaving(_)), _) => {}
+            (_, Some(why)) => draft.wait(Waiting::Unsafe(Unsafe::ClaimNotRead(member.clone(), why.clone()))),
+            (_, None) => draft.wait(Waiting::VolumeLost(member.clone())),
         }
         return;
     }

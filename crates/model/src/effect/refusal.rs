@@ -290,7 +290,7 @@ impl fmt::Display for Unsafe {
             ),
             Self::ClaimNotRead(member, why) => write!(
                 f,
-                "Pod {member} is not stopped: whether its PersistentVolumeClaim is being deleted could not be read: {why}"
+                "Pod {member} is neither stopped nor created: its PersistentVolumeClaim could not be read: {why}"
             ),
             Self::NotAdmitted(member, None) => {
                 write!(f, "the API server was not asked whether it would admit the next Pod of {member}")

@@ -101,10 +101,12 @@ impl Snapshot {
         pod.and_then(|pod| pod.mounting).is_some_and(|since| now - since > MOUNTED_WITHIN)
     }
 
-    /// Whether the volume that is recorded for a member is gone, or is another one with its name.
+    /// Whether the volume that is recorded for a member is gone, or is another one with its name. One from which somebody took the label of
+    /// the cluster is not shown by the watch: it is lost once a read finds it gone.
     pub fn lost_its_volume(&self, record: &Record, member: &MemberName) -> bool {
         let recorded = record.members.get(member).and_then(|member| member.volume.as_ref());
-        recorded.is_some() && self.volumes.get(member).map(|volume| &volume.uid) != recorded
+        let is_known = !self.claims_not_read.contains_key(member);
+        recorded.is_some() && is_known && self.volumes.get(member).map(|volume| &volume.uid) != recorded
     }
 
     /// Whether nothing of a voter is left but its entry in etcd's list: no volume was recorded for it, none has its name, and it has no

@@ -2,6 +2,7 @@
 //! every member is asked for its Status, all at the same time, and one of them for the member list. Where the list of an earlier pass
 //! still holds and nothing is to be done, that is all: such a look is one request to each member.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
@@ -10,8 +11,8 @@ use quorate_api::EtcdRestore;
 use quorate_api::backup::EtcdBackup;
 use quorate_manifests::certificate::rotation::{Shown, read_handshake};
 use quorate_manifests::{
-    Defaults, Invalid, NameConflict, Observation, SiteQuestion, backup_before, bootstrap, labels, restore,
-    snapshot,
+    Defaults, Invalid, Kind, NameConflict, Observation, SiteQuestion, backup_before, bootstrap, labels,
+    restore, snapshot,
 };
 use quorate_model::quorum_recovery::Container;
 use quorate_model::snapshot::{DefaultsTurn, List};
@@ -38,6 +39,8 @@ pub(super) struct Observing {
     tasks: Vec<Task>,
     issued: usize,
     answered: usize,
+    /// Claims that status records, the caches lack, and no read showed, and why.
+    claims_not_read: BTreeMap<MemberName, String>,
     #[cfg(feature = "mutants")]
     always_prove: bool,
 }
@@ -91,6 +94,7 @@ impl Observing {
             tasks,
             issued: 0,
             answered: 0,
+            claims_not_read: BTreeMap::new(),
             #[cfg(feature = "mutants")]
             always_prove: false,
         };
@@ -164,6 +168,9 @@ impl Observing {
                 if names::is_needed(cluster, *kind, name) =>
             {
                 names::is_not_known(memory, *kind, name, &error);
+            }
+            (Phase::Conflicts(..), Task::Read { kind: Kind::Volume, name }, Reply::Object(Err(error))) => {
+                self.claims_not_read.insert(MemberName::new(&**name), error.to_string());
             }
             (Phase::Conflicts(view, cluster), Task::Read { kind, name }, Reply::Object(Ok(read))) => {
                 let uid = uid(cluster);
@@ -445,6 +452,7 @@ impl Observing {
         match made {
             Ok(Observation { mut snapshot, refused, accepted }) => {
                 let cluster = accepted.map_or(cluster, |accepted| Arc::new(DeserializeGuard(Ok(accepted))));
+                snapshot.claims_not_read.clone_from(&self.claims_not_read);
                 snapshot.clock_differs = memory.clock_differs;
                 snapshot.image_volume_refused.clone_from(&memory.image_volume_refused);
                 snapshot.running_backups.clone_from(&memory.running_backups);

@@ -30,7 +30,7 @@ impl Observed {
         let etcd = &mut self.snapshot.etcd;
         match proved {
             Ok(Proved { proof, answers }) => {
-                memory.progress.proved(proof.at);
+                memory.progress.proved(proof);
                 etcd.answers.extend(answers);
                 etcd.proved_at = Some(proof.at);
                 etcd.proof = Some(proof);
@@ -90,7 +90,7 @@ impl Observing {
         // The EtcdCluster has the accepted spec by now, of which nothing is refused.
         let Observed { view, cluster, claims, refused, .. } = observed;
         let mut again = self.observe(view, cluster, memory, now)?;
-        again.snapshot.claims_not_read.clone_from(&claims.failed);
+        again.snapshot.claims_not_read.extend(claims.failed.clone());
         again.refused = again.refused.or(refused);
         again.claims = claims;
         again.snapshot.etcd = etcd;
