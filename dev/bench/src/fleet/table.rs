@@ -46,7 +46,7 @@ pub struct Idle {
 
 /// Prints them.
 pub fn print(all: &[Figures]) {
-    println!("\nmemory limit of the chart: 512Mi, without a limit of CPU");
+    println!("\nmemory limit of the chart: 768Mi, without a limit of CPU");
     row(all, "clusters of three", |one| one.clusters.to_string());
     row(all, "  in a namespace with others", |one| one.shared.to_string());
     row(all, "EtcdBackups that have ended", |one| one.backups.to_string());
