@@ -183,6 +183,13 @@ pub(crate) fn end(termination_log: &Path, done: Result<Answer, Failure>) -> u8 {
 
 /// The order of the environment.
 pub(crate) fn order<O: DeserializeOwned>() -> Result<O, Failure> {
+    if let Ok(names) = std::env::var(job::REFUSED_ENV) {
+        let message = format!(
+            "jobTemplate.env has {names}, which decides whom a Job trusts with what it sends. A proxy must be one of those that the operator \
+             admits: --allowed-proxies, allowedProxies of the chart"
+        );
+        return Err(Failure::new(FailureKind::OrderRefused, message));
+    }
     let refused = |why: String| {
         Failure::new(
             FailureKind::OrderRefused,

@@ -210,7 +210,8 @@ pub struct JobTemplate {
     /// its limits from the podTemplate of the EtcdCluster, and has none if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
-    /// Environment variables of the container, such as HTTPS_PROXY and NO_PROXY.
+    /// Environment variables of the container, such as HTTPS_PROXY and NO_PROXY. A proxy must be one that the operator admits
+    /// (--allowed-proxies): it sees where a Job sends what.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "backup::environment")]
     pub env: Vec<EnvVar>,

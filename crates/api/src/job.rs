@@ -11,6 +11,10 @@ use crate::schedule::ListedUpTo;
 /// The environment variable with the order.
 pub const ORDER: &str = "QUORATE_ORDER";
 
+/// The environment variable with the names of those of `jobTemplate.env` that the operator does not give to the Job. An agent that sees it
+/// refuses the order.
+pub const REFUSED_ENV: &str = "QUORATE_REFUSED_ENV";
+
 /// The directory with a file for each key of the Secret of credentials of the store.
 pub const CREDENTIALS_DIR: &str = "/etc/quorate/store/credentials";
 
@@ -117,6 +121,9 @@ pub struct Manifest {
     pub stored_bytes: u64,
     /// SHA-256 of the object in the store, in hexadecimal digits.
     pub stored_sha256: String,
+    /// What the store said of the object when it was complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<ObjectMark>,
     /// Bytes of the snapshot as etcd sent it, less the 32 of its hash: the size of the database.
     pub snapshot_bytes: u64,
     /// SHA-256 of the database, in hexadecimal digits: the trailer of etcd, which was checked.
@@ -151,6 +158,34 @@ pub struct Manifest {
     pub started: String,
     /// When the object was complete, RFC 3339.
     pub finished: String,
+}
+
+/// What a store says of an object beside its size. Another object under the same key has another one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ObjectMark {
+    /// The ETag, without quotes. Absent: the store gives none; a claim has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub etag: Option<String>,
+    /// The version ID of a bucket with versions; of a claim the inode of the file.
+    #[serde(rename = "versionID", skip_serializing_if = "Option::is_none")]
+    pub version_id: Option<String>,
+    /// When the object was modified last, RFC 3339, by the clock of the store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modified: Option<String>,
+}
+
+impl ObjectMark {
+    /// Whether this is the mark of the same write. `None`: they have nothing in common that could be compared.
+    pub fn is_of_same_write(&self, other: &Self) -> Option<bool> {
+        let both = [
+            (&self.etag, &other.etag),
+            (&self.version_id, &other.version_id),
+            (&self.modified, &other.modified),
+        ];
+        let compared = both.into_iter().filter_map(|(one, other)| Some(one.as_ref()? == other.as_ref()?));
+        compared.fold(None, |so_far, same| Some(so_far.unwrap_or(true) && same))
+    }
 }
 
 /// What etcd has at a revision.
@@ -196,7 +231,7 @@ pub struct ReadOrder {
     pub source: Source,
 }
 
-/// `quorate agent look-for-backups`: whether objects are in the store, by their manifests and sizes. Nothing is downloaded.
+/// `quorate agent look-for-backups`: whether objects are in the store, as they were written. Only those that the order names are downloaded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LookOrder {
@@ -218,16 +253,42 @@ pub struct StoredObject {
     pub bytes: u64,
     /// Its SHA-256, as the manifest beside it must have it.
     pub sha256: String,
+    /// What the store said of it when it was written, or when it was last read to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<ObjectMark>,
+    /// Read it to its end, and compare the SHA-256.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub read: bool,
 }
 
-/// What a look into a store found. What is in neither list is there.
+/// What a look into a store found, by the names of EtcdBackups. What is in no list is there, with the mark of its write.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Looked {
-    /// The EtcdBackups whose object or manifest is not there.
+    /// The object or its manifest is not there.
     pub gone: Vec<String>,
-    /// The EtcdBackups with another object or manifest in their place.
+    /// Another object or manifest is in its place.
     pub changed: Vec<String>,
+    /// The object has another mark than that of its write. Whether it has the same bytes was not read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rewritten: Vec<String>,
+    /// The size is right, and there is no mark to compare.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sized: Vec<String>,
+    /// The object was read to its end, and has its SHA-256.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub read: Vec<ReadObject>,
+}
+
+/// An object that was read to its end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReadObject {
+    /// The name of the EtcdBackup.
+    pub backup: String,
+    /// What the store said of the object right before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mark: Option<ObjectMark>,
 }
 
 /// `quorate agent find-backup`: finds the newest whole backup of a cluster, by the manifests in a store. Nothing is downloaded.

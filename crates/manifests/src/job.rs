@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::PodSecurityContext;
-use quorate_api::backup::JobTemplate;
+use quorate_api::backup::{EnvVar, JobTemplate};
 use quorate_api::cluster::{DEFAULT_IMAGE_REGISTRY, Medium, PodMetadata, PodSpec};
 use quorate_api::job::{
     BackupOrder, CA_FILE, CREDENTIALS_DIR, ETCD_TLS_DIR, FindOrder, IDENTITIES_DIR, InspectOrder, ListOrder,
-    LookOrder, ORDER, PVC_DIR, ReadOrder, RemoveOrder, SCRATCH_DIR, VerifyOrder,
+    LookOrder, ORDER, PVC_DIR, REFUSED_ENV, ReadOrder, RemoveOrder, SCRATCH_DIR, VerifyOrder,
 };
 use quorate_api::{Destination, EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore, keys, quantity};
 use serde::Serialize;
@@ -29,6 +29,20 @@ const FOUND_FOR: i32 = 600;
 
 /// A condition that nobody sets.
 const NO_MEMBER: &str = "operator.etcd.io/is-a-member";
+
+/// What begins the names of variables that say which authorities are trusted.
+const TRUST: &str = "SSL_CERT_";
+
+/// Variables that name a proxy, whatever their case.
+const PROXIES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
+
+/// Whether a Job changes what is in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    /// It only reads: a claim is mounted so, and the owners of its files stay.
+    Reads,
+    Writes,
+}
 
 /// The container with the answer.
 pub const CONTAINER: &str = "agent";
@@ -89,7 +103,7 @@ pub fn backup(
     defaults: &Defaults,
 ) -> Job {
     let template = of_cluster(backup.spec.job_template.as_deref().cloned(), cluster);
-    let mut pod = agent_pod("backup", order, &order.destination, &template, defaults);
+    let mut pod = agent_pod("backup", Access::Writes, order, &order.destination, &template, defaults);
     if !template.labels.is_empty() {
         // They may be those of members, before a restore.
         is_not_ready(&mut pod);
@@ -115,7 +129,7 @@ pub fn remove(
     defaults: &Defaults,
 ) -> Job {
     let template = of_cluster(backup.spec.job_template.as_deref().cloned(), cluster);
-    let pod = agent_pod("remove-backup", order, &order.destination, &template, defaults);
+    let pod = agent_pod("remove-backup", Access::Writes, order, &order.destination, &template, defaults);
     let uid = backup.metadata.uid.as_deref().unwrap_or_default();
     finish(pod, &remove_name(uid, removal), of_backup(backup), seconds, &template)
 }
@@ -130,8 +144,7 @@ pub fn inspect(
     defaults: &Defaults,
 ) -> Job {
     let template = of_cluster(backup.spec.job_template.as_deref().cloned(), cluster);
-    let mut pod = agent_pod("inspect-backup", order, &order.destination, &template, defaults);
-    only_reads(&mut pod);
+    let pod = agent_pod("inspect-backup", Access::Reads, order, &order.destination, &template, defaults);
     let uid = backup.metadata.uid.as_deref().unwrap_or_default();
     finish(pod, &inspect_name(uid, attempt), of_backup(backup), seconds, &template)
 }
@@ -146,8 +159,7 @@ pub fn list(
     defaults: &Defaults,
 ) -> Job {
     let template = of_cluster(schedule.spec.backup_template.spec.job_template.as_deref().cloned(), cluster);
-    let mut pod = agent_pod("list-backups", order, &order.destination, &template, defaults);
-    only_reads(&mut pod);
+    let pod = agent_pod("list-backups", Access::Reads, order, &order.destination, &template, defaults);
     let uid = schedule.metadata.uid.as_deref().unwrap_or_default();
     finish(pod, &list_name(uid, attempt), of_schedule(schedule), seconds, &template)
 }
@@ -164,7 +176,7 @@ pub fn look(
     defaults: &Defaults,
 ) -> Job {
     let template = of_cluster(template, cluster);
-    let pod = agent_pod("look-for-backups", order, &order.destination, &template, defaults);
+    let pod = agent_pod("look-for-backups", Access::Reads, order, &order.destination, &template, defaults);
     finish(pod, name, of_schedule(schedule), seconds, &template)
 }
 
@@ -178,7 +190,8 @@ pub fn read(
     defaults: &Defaults,
 ) -> Job {
     let template = as_members(cluster);
-    let mut pod = agent_pod("read-backup", order, &order.source.destination, &template, defaults);
+    let mut pod =
+        agent_pod("read-backup", Access::Reads, order, &order.source.destination, &template, defaults);
     is_no_member(&mut pod);
     if let Some(secret) = &restore.spec.snapshot.identities_secret {
         mount(&mut pod, "identities", &secret_volume(&secret.name), IDENTITIES_DIR);
@@ -228,19 +241,9 @@ fn find(
     defaults: &Defaults,
 ) -> Job {
     let template = as_members(cluster);
-    let mut pod = agent_pod("find-backup", order, &order.destination, &template, defaults);
+    let mut pod = agent_pod("find-backup", Access::Reads, order, &order.destination, &template, defaults);
     is_no_member(&mut pod);
-    only_reads(&mut pod);
     finish(pod, &find_name(uid, attempt), owner, seconds, &template)
-}
-
-/// It looks, and leaves the owners of files as they are.
-fn only_reads(pod: &mut Value) {
-    for volume in pod["volumes"].as_array_mut().into_iter().flatten() {
-        if volume["persistentVolumeClaim"].is_object() {
-            volume["persistentVolumeClaim"]["readOnly"] = json!(true);
-        }
-    }
 }
 
 /// What the Pods of members have that reaches a store and a node.
@@ -295,7 +298,8 @@ pub fn verify(
     let resources = resources::of_test(template.resources.as_ref(), pod_spec(cluster));
     // etcd lives with the limits of a member as a member does.
     let of_go = resources::of_go_beside(&resources, 0);
-    let mut pod = agent_pod("fetch-backup", order, &order.source.destination, &template, defaults);
+    let mut pod =
+        agent_pod("fetch-backup", Access::Reads, order, &order.source.destination, &template, defaults);
     let scratch = match &template.scratch {
         Some(_) => scratch(&template, cluster, None),
         None => json!({ "emptyDir": {} }),
@@ -399,6 +403,7 @@ pub fn etcd_image(cluster: Option<&EtcdCluster>, version: &str, defaults: &Defau
 /// The spec of a Pod that carries out an order against a store.
 fn agent_pod(
     command: &str,
+    access: Access,
     order: &impl Serialize,
     destination: &Destination,
     template: &JobTemplate,
@@ -410,7 +415,13 @@ fn agent_pod(
         && destination.credentials_secret().is_none()
         && pvc.is_none();
     let mut env = vec![json!({ "name": ORDER, "value": order })];
-    env.extend(template.env.iter().filter(|given| given.name != ORDER).map(|given| json!(given)));
+    let (given, refused): (Vec<&EnvVar>, Vec<&EnvVar>) =
+        template.env.iter().partition(|given| admits(given, defaults));
+    env.extend(given.into_iter().filter(|given| given.name != ORDER).map(|given| json!(given)));
+    if !refused.is_empty() {
+        let names: Vec<&str> = refused.iter().map(|refused| refused.name.as_str()).collect();
+        env.push(json!({ "name": REFUSED_ENV, "value": names.join(", ") }));
+    }
     let mut pod = json!({
         "restartPolicy": "Never",
         "automountServiceAccountToken": ambient,
@@ -438,14 +449,22 @@ fn agent_pod(
         mount(&mut pod, "store-ca", &secret_volume(secret), directory);
     }
     if let Some(pvc) = pvc {
-        mount(
-            &mut pod,
-            "store",
-            &json!({ "persistentVolumeClaim": { "claimName": pvc.claim_name } }),
-            PVC_DIR,
-        );
+        let mut claim = json!({ "claimName": pvc.claim_name });
+        match access {
+            Access::Reads => claim["readOnly"] = json!(true),
+            Access::Writes => {}
+        }
+        mount(&mut pod, "store", &json!({ "persistentVolumeClaim": claim }), PVC_DIR);
     }
     pod
+}
+
+/// Whether a Job gets a variable of its template. Who writes an EtcdBackup does not decide whom its Job trusts: not by authorities, and not by
+/// a proxy that the operator does not admit.
+fn admits(given: &EnvVar, defaults: &Defaults) -> bool {
+    let name = given.name.to_ascii_uppercase();
+    let is_proxy = PROXIES.contains(&name.as_str());
+    !name.starts_with(TRUST) && (!is_proxy || defaults.allowed_proxies.contains(&given.value))
 }
 
 /// A volume that is gone with the Pod. Data of a cluster belong on its storage class; without one there is the disk of the node.

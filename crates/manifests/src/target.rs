@@ -30,6 +30,8 @@ pub struct Defaults {
     pub image_registry: String,
     /// The images that objects may name.
     pub allowed_images: AllowedImages,
+    /// The proxies that Jobs may be given.
+    pub allowed_proxies: Vec<String>,
     /// The ClusterIssuers of cert-manager that EtcdClusters may name; `*` is any.
     pub allowed_cluster_issuers: Vec<String>,
     /// The namespaces whose EtcdClusters may become DataStores of Kamaji; `*` is any.
@@ -116,6 +118,7 @@ impl Default for Defaults {
         Self {
             image_registry: DEFAULT_IMAGE_REGISTRY.to_owned(),
             allowed_images: AllowedImages::default(),
+            allowed_proxies: Vec::new(),
             allowed_cluster_issuers: Vec::new(),
             kamaji_namespaces: Vec::new(),
             agent_image: DEFAULT_AGENT_IMAGE.to_owned(),

@@ -1,7 +1,7 @@
 //! Jobs as Kubernetes gets them: what their Pods may do, and where the agent finds what it needs.
 
 use k8s_openapi::api::batch::v1::Job;
-use quorate_api::job::{BackupOrder, ReadOrder, Source, VerifyOrder};
+use quorate_api::job::{BackupOrder, LookOrder, ReadOrder, Source, VerifyOrder};
 use quorate_api::{Destination, EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore};
 use quorate_manifests::backup::{Of, backup_order, inspect_order, remove_order};
 use quorate_manifests::{AllowedImages, Defaults, catalog, job};
@@ -306,7 +306,14 @@ fn schedule_with_test() -> EtcdBackupSchedule {
 
 /// The Pods of a backup, of a removal and of a restore test, of this template and for this cluster.
 fn pods(template: &Value, cluster: Option<&EtcdCluster>) -> [Value; 3] {
-    let defaults = Defaults::default();
+    pods_by(
+        &Defaults { allowed_proxies: vec!["http://proxy:3128".to_owned()], ..Defaults::default() },
+        template,
+        cluster,
+    )
+}
+
+fn pods_by(defaults: &Defaults, template: &Value, cluster: Option<&EtcdCluster>) -> [Value; 3] {
     let backup = backup(&json!({"gcs": {"bucket": "b"}}), template);
     let of = Of::Endpoints(backup.spec.source.endpoints.as_ref().unwrap());
     let order = backup_order(&backup, of).unwrap();
@@ -314,9 +321,9 @@ fn pods(template: &Value, cluster: Option<&EtcdCluster>) -> [Value; 3] {
     let mut schedule = schedule_with_test();
     schedule.spec.backup_template.spec.job_template.clone_from(&backup.spec.job_template);
     let jobs = [
-        job::backup(&backup, &order, None, 1, 60, cluster, &defaults),
-        job::remove(&backup, &remove_order(&backup), 1, 60, cluster, &defaults),
-        job::verify(&schedule, &VerifyOrder { source }, "t", "etcd:v3.6.16", 60, cluster, &defaults),
+        job::backup(&backup, &order, None, 1, 60, cluster, defaults),
+        job::remove(&backup, &remove_order(&backup), 1, 60, cluster, defaults),
+        job::verify(&schedule, &VerifyOrder { source }, "t", "etcd:v3.6.16", 60, cluster, defaults),
     ];
     jobs.map(|job| shown(&job)["spec"]["template"]["spec"].clone())
 }
@@ -357,6 +364,55 @@ fn o10_a_job_template_says_what_no_cluster_says_and_is_heard_before_the_cluster(
             assert_eq!(orders, 1, "the order stays the operator's: {env:?}");
         }
     }
+}
+
+#[test]
+fn o07_whoever_writes_a_job_template_does_not_choose_whom_its_job_trusts() {
+    for (name, value) in [
+        ("HTTPS_PROXY", "http://mine:8888"),
+        ("https_proxy", "http://mine:8888"),
+        ("ALL_PROXY", "http://mine:8888"),
+        ("SSL_CERT_FILE", "/etc/quorate/etcd/ca.crt"),
+        ("ssl_cert_dir", "/etc/quorate/etcd"),
+    ] {
+        let template =
+            json!({"env": [{"name": name, "value": value}, {"name": "NO_PROXY", "value": ".svc"}]});
+        for pod in pods(&template, None) {
+            let reaches = pod["initContainers"].get(1).unwrap_or(&pod["containers"][0]);
+            let env = reaches["env"].as_array().unwrap();
+            assert!(env.iter().all(|one| one["name"] != name), "{env:?}");
+            assert!(env.contains(&json!({"name": "NO_PROXY", "value": ".svc"})), "{env:?}");
+            // The agent refuses the order by it, in words.
+            assert!(env.contains(&json!({"name": "QUORATE_REFUSED_ENV", "value": name})), "{env:?}");
+        }
+    }
+}
+
+#[test]
+fn o07_a_job_that_only_reads_mounts_a_claim_so_that_no_owner_of_a_file_changes() {
+    let claim = json!({"pvc": {"claimName": "claim"}});
+    let backup = backup(&claim, &json!({}));
+    let of = Of::Endpoints(backup.spec.source.endpoints.as_ref().unwrap());
+    let order = backup_order(&backup, of).unwrap();
+    let source = Source { destination: backup.spec.destination.clone(), key: "k".to_owned(), sha256: None };
+    let look = LookOrder { destination: backup.spec.destination.clone(), objects: Vec::new() };
+    let (schedule, defaults) = (schedule_with_test(), Defaults::default());
+    let reads = [
+        job::verify(&schedule, &VerifyOrder { source }, "t", "etcd:v3.6.16", 60, None, &defaults),
+        job::look(&schedule, &look, None, "l", 60, None, &defaults),
+    ];
+    let writes = [
+        job::backup(&backup, &order, None, 1, 60, None, &defaults),
+        job::remove(&backup, &remove_order(&backup), 1, 60, None, &defaults),
+    ];
+    let is_read_only = |job: &Job| {
+        let job = shown(job);
+        let volumes = job["spec"]["template"]["spec"]["volumes"].as_array().unwrap().clone();
+        let store = volumes.iter().find(|volume| volume["name"] == "store").unwrap();
+        store["persistentVolumeClaim"]["readOnly"] == true
+    };
+    assert!(reads.iter().all(is_read_only));
+    assert!(!writes.iter().any(is_read_only));
 }
 
 #[test]

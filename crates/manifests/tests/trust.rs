@@ -107,7 +107,8 @@ fn verified(destination: &Value, template: &Value) -> Job {
 
 #[test]
 fn o07_no_container_of_an_image_that_the_object_names_sees_credentials_or_a_store_in_a_job() {
-    let defaults = Defaults::default();
+    let allowed_proxies = vec!["http://me:secret@proxy".to_owned()];
+    let defaults = Defaults { allowed_proxies, ..Defaults::default() };
     let template = json!({ "serviceAccountName": "sa", "env": [{ "name": "HTTPS_PROXY", "value": "http://me:secret@proxy" }] });
     for destination in destinations() {
         let cluster: EtcdCluster = serde_json::from_value(json!({

@@ -28,6 +28,11 @@ pub struct OperatorArgs {
     #[arg(long, env = "QUORATE_ALLOWED_IMAGE_REGISTRIES", value_name = "REGISTRY", value_delimiter = ',')]
     pub allowed_image_registries: Vec<ImagePrefix>,
 
+    /// The proxies that Jobs of backups may be given by jobTemplate.env (HTTPS_PROXY, HTTP_PROXY, ALL_PROXY), comma-separated, each as it stands
+    /// there, such as `http://proxy.example.org:3128`. Default: none.
+    #[arg(long, env = "QUORATE_ALLOWED_PROXIES", value_name = "URL", value_delimiter = ',')]
+    pub allowed_proxies: Vec<String>,
+
     /// The ClusterIssuers of cert-manager that EtcdClusters may name, comma-separated; * is any. They sign for every namespace, so each is
     /// given to all who may write EtcdClusters. Default: none. Issuers of its own namespace an EtcdCluster may always name.
     #[arg(long, env = "QUORATE_ALLOWED_CLUSTER_ISSUERS", value_name = "NAME", value_delimiter = ',')]

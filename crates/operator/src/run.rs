@@ -279,6 +279,7 @@ impl From<OperatorArgs> for Options {
             defaults: Defaults {
                 image_registry: args.image_registry,
                 allowed_images: AllowedImages::new(args.allowed_image_registries),
+                allowed_proxies: args.allowed_proxies,
                 allowed_cluster_issuers: args.allowed_cluster_issuers,
                 kamaji_namespaces: args.kamaji_namespaces,
                 agent_image: args.agent_image,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::destination::Destination;
+use crate::destination::{Destination, SecretName};
 use crate::rules::backup;
 
 /// What backups of a cluster may do.
@@ -30,6 +30,10 @@ pub struct AllowedStore {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512), extend("x-kubernetes-validations" = backup::endpoint()))]
     pub endpoint: Option<String>,
+    /// The Secret with the authorities of the server, as the destination has it: who chooses those chooses who is taken for the server.
+    /// Absent: the public ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_secret: Option<SecretName>,
 }
 
 impl BackupPolicy {
@@ -45,7 +49,11 @@ impl AllowedStore {
         let rest = wanted.strip_prefix(self.url.trim_end_matches('/'));
         let same = |endpoint: &str| endpoint.trim_end_matches('/').to_owned();
         let same_server = self.endpoint.as_deref().map(same) == destination.endpoint().map(same);
-        destination.is_well_formed() && same_server && rest.is_some_and(|rest| rest.starts_with('/'))
+        let same_ca = self.ca_secret.as_ref().map(|secret| secret.name.as_str()) == destination.ca_secret();
+        destination.is_well_formed()
+            && same_server
+            && same_ca
+            && rest.is_some_and(|rest| rest.starts_with('/'))
     }
 }
 
@@ -79,6 +87,16 @@ mod tests {
         assert!(allowed(own.clone(), json!({"s3": {"bucket": "bkt", "endpoint": "https://s3.example/"}})));
         assert!(!allowed(own.clone(), s3("etcd")));
         assert!(!allowed(own, json!({"s3": {"bucket": "bktb", "endpoint": "https://s3.example"}})));
+        // A server that another authority vouches for is another server.
+        let at = |ca: &str| json!({"s3": {"bucket": "bkt", "endpoint": "https://s3.example", "caSecret": {"name": ca}}});
+        let with = json!({"allowedStores": [
+            {"url": "s3://bkt", "endpoint": "https://s3.example", "caSecret": {"name": "s3-ca"}}
+        ]});
+        assert!(allowed(with.clone(), at("s3-ca")));
+        assert!(!allowed(with.clone(), at("mine")));
+        assert!(!allowed(with, json!({"s3": {"bucket": "bkt", "endpoint": "https://s3.example"}})));
+        let public = json!({"allowedStores": [{"url": "s3://bkt", "endpoint": "https://s3.example"}]});
+        assert!(!allowed(public, at("mine")));
         // Names that stand for another place than they seem to, in objects that are older than the rules of the definition.
         let whole = json!({"allowedStores": [{"url": "s3://bkt"}, {"url": "azure://acc/con"}, {"url": "pvc://claim"}]});
         assert!(allowed(whole.clone(), json!({"s3": {"bucket": "bkt", "region": "eu-central-1"}})));

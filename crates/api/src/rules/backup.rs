@@ -74,6 +74,11 @@ pub(crate) fn schedule_object() -> Vec<Rule> {
             QUORUM_MESSAGE,
         )
         .field_path(".spec.backupTemplate.spec"),
+        rule(
+            "!has(self.spec.verify) || has(self.spec.verify.identitiesSecret) || !has(self.spec.backupTemplate.spec.encryption)",
+            "verify.identitiesSecret must name a Secret with an identity of age: without it no restore test can decrypt the backups",
+        )
+        .field_path(".spec.verify"),
     ]
 }
 
@@ -172,8 +177,8 @@ pub(crate) fn environment(_: &mut SchemaGenerator) -> Schema {
                     "x-kubernetes-validations": [
                         rule("self.matches('^[A-Za-z_][A-Za-z0-9_]*$')", "must be the name of an environment variable"),
                         rule(
-                            "!self.matches('^((QUORATE|AWS|AZURE|GOOGLE|MSI|IDENTITY|ETCD|ETCDCTL)_.*|SERVICE_ACCOUNT|GOMEMLIMIT|GOMAXPROCS)$')",
-                            "must not be a variable of the operator, of the client of a store or of etcd: fields of the spec say that",
+                            "!self.matches('^((QUORATE|AWS|AZURE|GOOGLE|MSI|IDENTITY|ETCD|ETCDCTL|SSL_CERT)_.*|SERVICE_ACCOUNT|GOMEMLIMIT|GOMAXPROCS)$')",
+                            "must not be a variable of the operator, of the client of a store or of etcd, nor say whom it trusts: fields of the spec do",
                         ),
                     ],
                 },

@@ -41,7 +41,7 @@ pub(super) fn s3(spec: &S3, places: &Places) -> Result<(Arc<dyn ObjectStore>, Up
             "the identity of the Job's service account or node would be used there: name a credentialsSecret";
         return Err(too_open(what));
     } else {
-        AmazonS3Builder::from_env()
+        identity_of_job(spec)?
     };
     let options = client(spec.endpoint.as_deref(), spec.ca_secret.is_some(), places)?;
     builder = builder.with_bucket_name(&spec.bucket).with_client_options(options.clone()).with_retry(retry());
@@ -70,6 +70,20 @@ pub(super) fn s3(spec: &S3, places: &Places) -> Result<(Arc<dyn ObjectStore>, Up
     let uploads = Uploads::new(bucket.clone(), &options).map_err(|error| no_client(&error, spec))?;
     let bucket: Arc<dyn ObjectStore> = Arc::new(bucket);
     Ok((bucket, uploads))
+}
+
+/// The identity of the Job itself, from its environment. Its token is fetched from the server of the cloud by public authorities, whatever the
+/// bucket's server is verified by: whoever names a `caSecret` must not get the token.
+fn identity_of_job(spec: &S3) -> Result<AmazonS3Builder> {
+    let mut own = AmazonS3Builder::from_env()
+        .with_bucket_name(&spec.bucket)
+        .with_client_options(with_timeouts(ClientOptions::new()))
+        .with_retry(retry());
+    if spec.region.is_some() || spec.endpoint.is_some() {
+        own = own.with_region(spec.region.as_deref().unwrap_or("us-east-1"));
+    }
+    let own = own.build().map_err(|error| no_client(&error, spec))?;
+    Ok(AmazonS3Builder::from_env().with_credentials(own.credentials().clone()))
 }
 
 /// A bucket of Google Cloud Storage.
@@ -195,11 +209,8 @@ fn no_client(error: &object_store::Error, spec: &S3) -> Failure {
 fn client(endpoint: Option<&str>, own_ca: bool, places: &Places) -> Result<ClientOptions> {
     let plain = is_plain(endpoint);
     // Without TLS there is nothing to trust, and a machine without a bundle of authorities must do.
-    let mut options = ClientOptions::new()
-        .with_allow_http(plain)
-        .with_no_system_certificates(plain)
-        .with_connect_timeout(CONNECT)
-        .with_timeout(REQUEST);
+    let mut options =
+        with_timeouts(ClientOptions::new()).with_allow_http(plain).with_no_system_certificates(plain);
     if own_ca {
         let file = &places.ca_file;
         let refused = |why: String| {
@@ -216,6 +227,10 @@ fn client(endpoint: Option<&str>, own_ca: bool, places: &Places) -> Result<Clien
         options = options.with_no_system_certificates(true);
     }
     Ok(options)
+}
+
+fn with_timeouts(options: ClientOptions) -> ClientOptions {
+    options.with_connect_timeout(CONNECT).with_timeout(REQUEST)
 }
 
 /// Short: whoever ordered this tries again.

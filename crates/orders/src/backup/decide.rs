@@ -655,11 +655,13 @@ fn not_allowed(backup: &EtcdBackup, cluster: &EtcdCluster) -> Explanation {
     // With the server: an entry without it, or with another one, looks as if it allowed the place.
     let place = backup.spec.destination.url("");
     let server = backup.spec.destination.endpoint().map(|endpoint| format!(" with the endpoint {endpoint}"));
+    let ca = backup.spec.destination.ca_secret().map(|secret| format!(" with the caSecret {secret}"));
     let text = format!(
-        "spec.backup.allowedStores of EtcdCluster {} does not have {place}{}: add it there, or choose another destination in another \
+        "spec.backup.allowedStores of EtcdCluster {} does not have {place}{}{}: add it there, or choose another destination in another \
          EtcdBackup",
         cluster.metadata.name.as_deref().unwrap_or_default(),
-        server.unwrap_or_default()
+        server.unwrap_or_default(),
+        ca.unwrap_or_default()
     );
     Explanation::new(Reason::DestinationNotAllowed, text)
 }
