@@ -344,6 +344,8 @@ reasons! {
     SeenInStore: EtcdBackup, EtcdBackupSchedule;
     /// The object of a backup, or its manifest, is not in the store any more, or is not what was written.
     GoneFromStore: EtcdBackup, EtcdBackupSchedule;
+    /// The object of a backup seems to have been written again, and is read to its end by the next look.
+    ChangedInStore: EtcdBackup;
     /// An attempt failed, and the next one waits for its time.
     RetryPending: EtcdBackup;
     /// A backup was not complete within `spec.deadline`.

@@ -115,16 +115,18 @@ async fn take(
         }
     };
     let stored = upload.finish().await?;
-    let is_whole = match sight {
-        Sight::Reads => store.size(&order.key).await? == Some(stored.bytes),
+    let mark = match sight {
+        Sight::Reads => match store.see(&order.key).await? {
+            Some(seen) if seen.bytes == stored.bytes => Some(seen.mark),
+            Some(_) | None => {
+                let url = store.url(&order.key);
+                let message = format!("{url} is not there with the {} bytes that were sent", stored.bytes);
+                return Err(Failure::new(FailureKind::StoreUnavailable, message));
+            }
+        },
         // The store has checked what it was sent, or has no way to.
-        Sight::Blind => true,
+        Sight::Blind => stored.mark,
     };
-    if !is_whole {
-        let message =
-            format!("{} is not there with the {} bytes that were sent", store.url(&order.key), stored.bytes);
-        return Err(Failure::new(FailureKind::StoreUnavailable, message));
-    }
     let manifest = Manifest {
         auth_enabled: None,
         format: FORMAT,
@@ -132,6 +134,7 @@ async fn take(
         key: order.key.clone(),
         stored_bytes: stored.bytes,
         stored_sha256: stored.sha256,
+        mark,
         snapshot_bytes: whole.bytes,
         snapshot_sha256: whole.sha256,
         compressed: order.compress,

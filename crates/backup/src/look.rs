@@ -1,17 +1,27 @@
-//! Whether backups are in their store: by their manifests, and the sizes of their objects. Nothing is downloaded.
+//! Whether backups are in their store as they were written: by their manifests, by the sizes of their objects, and by what the store says of
+//! those beside. Only an object that the order names is downloaded: nothing else shows that a disk has spoilt it.
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use quorate_api::job::{FailureKind, LookOrder, Looked, StoredObject};
+use quorate_api::job::{FailureKind, LookOrder, Looked, ObjectMark, ReadObject, StoredObject};
+use sha2::{Digest as _, Sha256};
 
-use crate::{Context, Result, Store, manifest};
+use crate::store::Seen;
+use crate::{Context, Result, Store, hex, manifest};
 
 /// How many objects are asked for at a time.
 const AT_A_TIME: usize = 8;
 
 /// What was found of an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Sight {
-    Whole,
+    /// It has the size and the mark of its write.
+    Marked,
+    /// It has the size, and no mark that could be compared.
+    Sized,
+    /// It was read to its end and has its SHA-256. The store said this of it before.
+    Read(ObjectMark),
+    /// It has the size, and another mark.
+    Rewritten,
     Gone,
     Changed,
 }
@@ -22,11 +32,19 @@ pub async fn look(order: &LookOrder, context: &Context) -> Result<Looked> {
     let looks: Vec<_> = order.objects.iter().map(|object| sight(&store, object)).collect();
     let looks = stream::iter(looks).buffered(AT_A_TIME).try_collect::<Vec<Sight>>();
     let sights = context.unless_stopped(looks).await?;
-    let named = |wanted: Sight| -> Vec<String> {
-        let found = order.objects.iter().zip(&sights).filter(|(_, sight)| **sight == wanted);
-        found.map(|(object, _)| object.backup.clone()).collect()
-    };
-    Ok(Looked { gone: named(Sight::Gone), changed: named(Sight::Changed) })
+    let mut looked = Looked::default();
+    for (object, sight) in order.objects.iter().zip(sights) {
+        let backup = object.backup.clone();
+        match sight {
+            Sight::Marked => {}
+            Sight::Sized => looked.sized.push(backup),
+            Sight::Read(mark) => looked.read.push(ReadObject { backup, mark: Some(mark) }),
+            Sight::Rewritten => looked.rewritten.push(backup),
+            Sight::Gone => looked.gone.push(backup),
+            Sight::Changed => looked.changed.push(backup),
+        }
+    }
+    Ok(looked)
 }
 
 async fn sight(store: &Store, object: &StoredObject) -> Result<Sight> {
@@ -39,9 +57,31 @@ async fn sight(store: &Store, object: &StoredObject) -> Result<Sight> {
         Err(failure) if failure.kind == FailureKind::NotInStore => return Ok(Sight::Gone),
         Err(failure) => return Err(failure),
     };
-    let Some(bytes) = store.size(&object.key).await? else { return gone(store, &object.key).await };
-    let is_whole = bytes == object.bytes && manifest.stored_sha256 == object.sha256;
-    Ok(if is_whole { Sight::Whole } else { Sight::Changed })
+    let Some(Seen { bytes, mark }) = store.see(&object.key).await? else {
+        return gone(store, &object.key).await;
+    };
+    if bytes != object.bytes || manifest.stored_sha256 != object.sha256 {
+        return Ok(Sight::Changed);
+    }
+    if object.read {
+        let is_whole = sha256(store, object).await? == object.sha256;
+        return Ok(if is_whole { Sight::Read(mark) } else { Sight::Changed });
+    }
+    Ok(match object.mark.as_ref().and_then(|written| written.is_of_same_write(&mark)) {
+        Some(true) => Sight::Marked,
+        Some(false) => Sight::Rewritten,
+        None => Sight::Sized,
+    })
+}
+
+/// The SHA-256 of an object, which is read to its end.
+async fn sha256(store: &Store, object: &StoredObject) -> Result<String> {
+    let mut bytes = store.download(&object.key, object.bytes);
+    let mut hash = Sha256::new();
+    while let Some(next) = bytes.try_next().await? {
+        hash.update(&next);
+    }
+    Ok(hex::sum(hash))
 }
 
 /// That an object is gone, if the store confirms it.
@@ -96,7 +136,18 @@ pub(crate) mod tests {
         };
         fs::write(dir.join(key), bytes).unwrap();
         fs::write(dir.join(key_of(key)), to_bytes(&manifest)).unwrap();
-        StoredObject { backup: key.to_owned(), key: key.to_owned(), bytes: 4, sha256: "s".to_owned() }
+        stored(key, key)
+    }
+
+    fn stored(backup: &str, key: &str) -> StoredObject {
+        StoredObject {
+            backup: backup.to_owned(),
+            key: key.to_owned(),
+            bytes: 4,
+            sha256: "s".to_owned(),
+            mark: None,
+            read: false,
+        }
     }
 
     #[tokio::test]
@@ -124,10 +175,52 @@ pub(crate) mod tests {
         let looked = look(&order, &context).await.unwrap();
         assert_eq!(looked.gone, ["gone", "no-manifest"]);
         assert_eq!(looked.changed, ["cut", "other", "scribbled"]);
+        assert_eq!(looked.sized, ["whole"], "nothing was recorded that could be compared");
 
         let nowhere = Places { pvc: at.join("not-mounted"), ..Places::default() };
         let failure = look(&order, &Context { places: nowhere, ..context }).await.unwrap_err();
         assert_eq!(failure.kind, FailureKind::StoreUnavailable, "that says nothing about the objects");
+    }
+
+    #[tokio::test]
+    async fn o15_bytes_that_were_exchanged_beside_the_same_manifest_are_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path();
+        let sha256 = hex::sum(Sha256::new_with_prefix(b"data"));
+        let places = Places { pvc: at.to_owned(), ..Places::default() };
+        let destination = Destination { pvc: Some(Pvc::default()), ..Destination::default() };
+        let store = Store::open(&destination, &places).unwrap();
+        let mut object = StoredObject { sha256: sha256.clone(), ..put(at, "one", b"data", &sha256) };
+        let context = Context { places, stop: CancellationToken::new(), log: |_| {} };
+        object.mark = store.see("one").await.unwrap().map(|seen| seen.mark);
+        let sees = async |object: &StoredObject| {
+            let order = LookOrder { destination: destination.clone(), objects: vec![object.clone()] };
+            look(&order, &context).await.unwrap()
+        };
+        assert_eq!(sees(&object).await, Looked::default());
+
+        // Somebody writes it again, with other bytes and with the same.
+        let write = |bytes: &[u8]| {
+            fs::write(at.join("again"), bytes).unwrap();
+            fs::rename(at.join("again"), at.join("one")).unwrap();
+        };
+        let reading = |object: &StoredObject| StoredObject { read: true, ..object.clone() };
+        write(b"evil");
+        assert_eq!(sees(&object).await.rewritten, ["one"]);
+        assert_eq!(sees(&reading(&object)).await.changed, ["one"]);
+        write(b"data");
+        assert_eq!(sees(&object).await.rewritten, ["one"]);
+        let read = sees(&reading(&object)).await;
+        assert_eq!((read.read.len(), read.changed.len()), (1, 0));
+
+        // What the disk spoils changes no mark: only reading shows it.
+        object.mark = read.read[0].mark.clone();
+        let modified = fs::metadata(at.join("one")).unwrap().modified().unwrap();
+        let file = fs::OpenOptions::new().write(true).open(at.join("one")).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, b"x", 0).unwrap();
+        file.set_modified(modified).unwrap();
+        assert_eq!(sees(&object).await, Looked::default());
+        assert_eq!(sees(&reading(&object)).await.changed, ["one"]);
     }
 
     /// A server of S3 that answers every request so.
@@ -154,7 +247,7 @@ pub(crate) mod tests {
                     let request = String::from_utf8_lossy(&request[..read]).into_owned();
                     let (code, body) = answer(&request);
                     let head = format!(
-                        "HTTP/1.1 {code} x\r\ncontent-length: {}\r\nlast-modified: Thu, 26 Nov 2026 10:00:00 GMT\r\nconnection: close\r\n\r\n",
+                        "HTTP/1.1 {code} x\r\ncontent-length: {}\r\nlast-modified: Thu, 26 Nov 2026 10:00:00 GMT\r\netag: \"e\"\r\nconnection: close\r\n\r\n",
                         body.len()
                     );
                     let body = if request.starts_with("HEAD") { "" } else { body };
@@ -186,12 +279,7 @@ pub(crate) mod tests {
     /// Looks for one object where every request is answered so.
     async fn look_where(answer: impl Fn(&str) -> (u16, &'static str) + Send + 'static) -> Result<Looked> {
         let server = Answering::start(answer).await;
-        let object = StoredObject {
-            backup: "one".to_owned(),
-            key: "a/one".to_owned(),
-            bytes: 4,
-            sha256: "s".to_owned(),
-        };
+        let object = stored("one", "a/one");
         let order = LookOrder { destination: server.destination.clone(), objects: vec![object] };
         look(&order, &server.context()).await
     }

@@ -17,9 +17,9 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions};
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
 use quorate_api::destination::Destination;
-use quorate_api::job::{Failure, FailureKind};
+use quorate_api::job::{Failure, FailureKind, ObjectMark};
 
 use crate::{Places, Result, manifest};
 use explain::Act;
@@ -47,6 +47,15 @@ pub struct Store {
 enum Place {
     Remote(Arc<dyn ObjectStore>),
     Folder(Folder),
+}
+
+/// What a store says of an object that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Its bytes.
+    pub(crate) bytes: u64,
+    /// All else.
+    pub(crate) mark: ObjectMark,
 }
 
 /// Whether an object was created.
@@ -134,10 +143,15 @@ impl Store {
 
     /// The bytes of an object; `None` if there is none.
     pub(crate) async fn size(&self, key: &str) -> Result<Option<u64>> {
+        Ok(self.see(key).await?.map(|seen| seen.bytes))
+    }
+
+    /// What the store says of an object; `None` if there is none.
+    pub(crate) async fn see(&self, key: &str) -> Result<Option<Seen>> {
         let path = self.path(key)?;
         match &self.place {
-            Place::Folder(folder) => folder.size(&path).await,
-            Place::Remote(store) => Ok(self.optional(store.head(&path).await, key)?.map(|meta| meta.size)),
+            Place::Folder(folder) => folder.see(&path).await,
+            Place::Remote(store) => Ok(self.optional(store.head(&path).await, key)?.map(seen)),
         }
     }
 
@@ -146,7 +160,7 @@ impl Store {
     pub(crate) async fn lacks(&self, key: &str) -> Result<bool> {
         let path = self.path(key)?;
         let store = match &self.place {
-            Place::Folder(folder) => return Ok(folder.size(&path).await?.is_none()),
+            Place::Folder(folder) => return Ok(folder.see(&path).await?.is_none()),
             Place::Remote(store) => store,
         };
         match store.get_range(&path, 0..1).await {
@@ -198,7 +212,8 @@ impl Store {
         Err(Failure::new(FailureKind::StoreUnavailable, message))
     }
 
-    /// Creates a small object, and never overwrites one.
+    /// Creates a small object, and never overwrites one. Some stores know no conditional writes: there it is looked for before. Between the
+    /// two another try of the same backup may write it; keys have the uid of their EtcdBackup, so nobody else does.
     pub(crate) async fn create(&self, key: &str, bytes: Bytes) -> Result<Created> {
         let path = self.path(key)?;
         let store = match &self.place {
@@ -206,11 +221,20 @@ impl Store {
             Place::Remote(store) => store,
         };
         let options = PutOptions::from(PutMode::Create);
-        match store.put_opts(&path, bytes.into(), options).await {
+        match store.put_opts(&path, bytes.clone().into(), options).await {
             Ok(_) => Ok(Created::Yes),
             Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
                 Ok(Created::Exists)
             }
+            Err(error) if explain::names_unknown_header(&error) => match self.see(key).await {
+                Ok(Some(_)) => Ok(Created::Exists),
+                // Who may not read has written the object without a look as well.
+                Ok(None) => self.replace(key, bytes).await.map(|()| Created::Yes),
+                Err(failure) if failure.kind == FailureKind::StoreForbidden => {
+                    self.replace(key, bytes).await.map(|()| Created::Yes)
+                }
+                Err(failure) => Err(failure),
+            },
             Err(error) => Err(self.explain(&error, Act::Write, key)),
         }
     }
@@ -304,5 +328,58 @@ impl Store {
         Path::parse(&whole).map_err(|error| {
             Failure::new(FailureKind::OrderRefused, format!("{whole:?} cannot be a key: {error}"))
         })
+    }
+}
+
+fn seen(meta: ObjectMeta) -> Seen {
+    let modified = Some(meta.last_modified.to_rfc3339());
+    let mark = ObjectMark { etag: etag(meta.e_tag), version_id: meta.version, modified };
+    Seen { bytes: meta.size, mark }
+}
+
+/// An ETag without its quotes: replies to writes and to HEAD differ in them.
+fn etag(told: Option<String>) -> Option<String> {
+    told.map(|etag| etag.trim_matches('"').to_owned()).filter(|etag| !etag.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::look::tests::Answering;
+
+    #[tokio::test]
+    async fn a_store_that_knows_no_conditional_writes_takes_a_manifest_once_nothing_is_there() {
+        for there in [false, true] {
+            let plain = Arc::new(Mutex::new(0));
+            let count = plain.clone();
+            let server = Answering::start(move |request| {
+                let is = |words: &str| request.to_lowercase().contains(words);
+                match request.split(' ').next() {
+                    Some("PUT") if is("if-none-match") => (501, "<Error><Code>NotImplemented</Code></Error>"),
+                    Some("PUT") => {
+                        *count.lock().unwrap() += 1;
+                        (200, "")
+                    }
+                    _ if there => (200, ""),
+                    _ => (404, ""),
+                }
+            });
+            let server = server.await;
+            let store = Store::open(&server.destination, &server.context().places).unwrap();
+            let created = store.create("a/one.json", Bytes::from("{}")).await.unwrap();
+            let wanted = if there { Created::Exists } else { Created::Yes };
+            assert_eq!((created, *plain.lock().unwrap()), (wanted, usize::from(!there)));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_store_that_does_not_know_a_header_is_not_asked_again_and_the_way_out_is_told() {
+        let server = Answering::start(|_| (400, "<Error><Code>InvalidArgument</Code></Error>")).await;
+        let store = Store::open(&server.destination, &server.context().places).unwrap();
+        let failure = store.upload("a/one").await.map(drop).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::OrderRefused, "{}", failure.message);
+        assert!(failure.message.contains("s3.checksum: None"), "{}", failure.message);
     }
 }

@@ -93,15 +93,20 @@ pub fn inspect_order(backup: &EtcdBackup) -> Option<InspectOrder> {
     })
 }
 
-/// The order to look for the objects of backups, which all have the destination of the first. `None` if none of them is complete.
-pub fn look_order(backups: &[&EtcdBackup]) -> Option<LookOrder> {
+/// The order to look for the objects of backups, which all have the destination of the first. Those of the backups in `read` are read to
+/// their end. `None` if none of them is complete.
+pub fn look_order(backups: &[&EtcdBackup], read: &[String]) -> Option<LookOrder> {
     let object = |backup: &&EtcdBackup| {
-        let result = backup.status.as_ref()?.result.as_ref()?;
+        let status = backup.status.as_ref()?;
+        let (result, name) = (status.result.as_ref()?, backup.metadata.name.clone()?);
+        let last = status.last_look.as_ref().and_then(|look| look.mark.clone());
         Some(StoredObject {
-            backup: backup.metadata.name.clone()?,
+            read: read.contains(&name),
+            backup: name,
             key: result.key.clone(),
             bytes: result.stored_bytes,
             sha256: result.stored_sha256.clone(),
+            mark: last.or_else(|| result.mark.clone()),
         })
     };
     let objects: Vec<StoredObject> = backups.iter().filter_map(object).collect();

@@ -3,8 +3,6 @@
 
 pub mod in_place;
 
-use std::iter;
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::SignedDuration;
 use quorate_api::backup::{
@@ -233,13 +231,16 @@ fn is_fresh(status: &EtcdBackupStatus, before: BackupPurpose, now: Instant) -> b
             (FINAL_FRESH, status.result.as_ref().and_then(|result| result.started.as_ref()))
         }
     };
-    since.is_some_and(|since| now - earlier(since, status) <= limit)
+    since.is_some_and(|since| now - instant(status.seen_by_then(since)) <= limit)
 }
 
 /// When it was complete.
 fn completed(status: &EtcdBackupStatus) -> Option<Instant> {
-    let finished = status.result.as_ref()?.finished.as_ref()?;
-    Some(earlier(finished, status))
+    status.completed().map(instant)
+}
+
+fn instant(time: &Time) -> Instant {
+    Instant(time.0.as_millisecond())
 }
 
 /// When the operator saw that it was complete: by its own clock, whatever that of the Job's node is.
@@ -248,15 +249,6 @@ fn seen_complete(status: &EtcdBackupStatus) -> Option<Instant> {
     let complete = BackupCondition::Complete.as_str();
     let seen = status.conditions.iter().find(|one| one.type_ == complete && one.status == "True");
     Some(seen.map_or(finished, |seen| Instant(seen.last_transition_time.0.as_millisecond())))
-}
-
-/// By the clock of the Job's node, or by the operator's when it saw that it was complete, whichever is earlier.
-fn earlier(since: &Time, status: &EtcdBackupStatus) -> Instant {
-    let mut conditions = status.conditions.iter();
-    let complete = conditions.find(|condition| condition.type_ == BackupCondition::Complete.as_str());
-    let seen = complete.map(|complete| &complete.last_transition_time);
-    let times = iter::once(since).chain(seen).map(|time| Instant(time.0.as_millisecond()));
-    times.min().unwrap_or(Instant(0))
 }
 
 /// The reason and the message of a condition that holds.

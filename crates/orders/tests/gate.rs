@@ -62,7 +62,7 @@ fn taken(at: Instant, phase: &str) -> EtcdBackup {
 fn looked_for(backups: &[EtcdBackup], now: Instant) -> Vec<EtcdBackup> {
     let mut backups = backups.to_vec();
     for status in backups.iter_mut().filter_map(|backup| backup.status.as_mut()) {
-        let found = LastLook { time: serde_json::from_value(text(now)).unwrap(), found: true };
+        let found = LastLook::new(serde_json::from_value(text(now)).unwrap(), true);
         status.last_look.get_or_insert(found);
     }
     backups
@@ -230,7 +230,7 @@ fn o15_a_backup_is_deleted_only_while_the_api_server_has_the_newer_one() {
 fn o15_a_backup_is_deleted_only_after_the_newer_one_was_seen_in_the_store() {
     let seen = |world: &mut World, at: Instant, found: bool| {
         let time = serde_json::from_value(text(at)).unwrap();
-        world.backups[2].status.as_mut().unwrap().last_look = Some(LastLook { time, found });
+        world.backups[2].status.as_mut().unwrap().last_look = Some(LastLook::new(time, found));
     };
     let mut world = World::new();
     let long_ago = Instant(world.now.0 - 16 * 60_000);
@@ -258,7 +258,7 @@ fn o15_the_record_of_a_backup_that_is_gone_goes_also_as_the_last_of_its_etcd_clu
         let time = serde_json::from_value(text(Instant(world.now.0 - minutes * 60_000))).unwrap();
         let status = world.backups[0].status.as_mut().unwrap();
         status.result.as_mut().unwrap().cluster_id = "lost".to_owned();
-        status.last_look = Some(LastLook { time, found: false });
+        status.last_look = Some(LastLook::new(time, false));
     };
     gone(&mut world, 2);
     assert_eq!(world.judge(&world.backups[0]), Ok(()));

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::job::Manifest;
+use crate::job::{Manifest, ObjectMark};
 use crate::quantity;
 use crate::status::if_known;
 
@@ -88,6 +88,23 @@ pub struct LastLook {
     pub time: Time,
     /// Whether the object and its manifest were there, as they were written.
     pub found: bool,
+    /// The object is there and seems to have been written again. The next look reads it to its end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rewritten: bool,
+    /// When the object was last read to its end and had its SHA-256. Absent: by no look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read: Option<Time>,
+    /// What the store said of the object then. It counts in place of `result.mark`.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
+    #[schemars(with = "ObjectMark")]
+    pub mark: Option<ObjectMark>,
+}
+
+impl LastLook {
+    /// A look that read nothing to its end.
+    pub fn new(time: Time, found: bool) -> Self {
+        Self { time, found, rewritten: false, read: None, mark: None }
+    }
 }
 
 /// What a backup does now.
@@ -134,6 +151,10 @@ pub struct BackupResult {
     pub stored_bytes: u64,
     /// SHA-256 of the object in the store, in hexadecimal digits.
     pub stored_sha256: String,
+    /// What the store said of the object when it was complete: looks compare it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "ObjectMark")]
+    pub mark: Option<ObjectMark>,
     /// Bytes of the database.
     pub snapshot_bytes: u64,
     /// SHA-256 of the database, in hexadecimal digits.
@@ -163,6 +184,19 @@ pub struct BackupResult {
 }
 
 impl EtcdBackupStatus {
+    /// When it was complete: by the clock of the Job's node, and not later than the operator saw it. The clock of one node decides nothing.
+    pub fn completed(&self) -> Option<&Time> {
+        self.result.as_ref()?.finished.as_ref().map(|finished| self.seen_by_then(finished))
+    }
+
+    /// A time that the Job tells, and not later than the operator saw that the backup is complete.
+    pub fn seen_by_then<'a>(&'a self, told: &'a Time) -> &'a Time {
+        let is_complete =
+            |one: &&Condition| one.type_ == BackupCondition::Complete.as_str() && one.status == "True";
+        let complete = self.conditions.iter().find(is_complete);
+        complete.map_or(told, |complete| told.min(&complete.last_transition_time))
+    }
+
     /// Whether an attempt may have written to the store.
     pub fn may_have_written(&self) -> bool {
         self.attempts > self.attempts_without_write || self.result.is_some()
@@ -211,6 +245,7 @@ impl BackupResult {
             size: quantity::rounded(manifest.stored_bytes),
             stored_bytes: manifest.stored_bytes,
             stored_sha256: manifest.stored_sha256.clone(),
+            mark: manifest.mark.clone(),
             snapshot_bytes: manifest.snapshot_bytes,
             snapshot_sha256: manifest.snapshot_sha256.clone(),
             compressed: manifest.compressed,

@@ -122,6 +122,9 @@ pub struct StoreLook {
     pub job_name: String,
     /// The EtcdBackups, all with the same destination.
     pub backups: Vec<String>,
+    /// Those of them whose objects are read to their end.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub read: Vec<String>,
     /// When it failed. The next one follows by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<Time>,

@@ -33,6 +33,16 @@ const BAD_CERTIFICATE: &str = "invalid peer certificate: ";
 /// What the client says where it expects TLS and the server speaks something else.
 const NO_TLS: &str = "received corrupt message of type InvalidContentType";
 
+/// Words of a store that does not know a header of a request.
+const UNKNOWN_HEADER: [&str; 3] = ["NotImplemented", "501 Not Implemented", "InvalidArgument"];
+
+/// Whether the store does not know what a header of the request asks for. Another try is refused as well.
+pub(crate) fn names_unknown_header(error: &object_store::Error) -> bool {
+    let text = chain(error);
+    matches!(error, object_store::Error::NotImplemented { .. })
+        || UNKNOWN_HEADER.iter().any(|word| text.contains(word))
+}
+
 /// Whether the object is missing, and not its bucket or the user.
 pub(crate) fn is_missing_object(error: &object_store::Error) -> bool {
     let text = chain(error);
@@ -116,6 +126,15 @@ fn class(error: &object_store::Error, act: Act, destination: &Destination) -> (F
         }
         E::InvalidPath { .. } | E::UnknownConfigurationKey { .. } => {
             (FailureKind::OrderRefused, brief(&text))
+        }
+        _ if act == Act::Write && names_unknown_header(error) => {
+            let cure = if destination.s3.is_some() {
+                "if it knows no checksums of S3, set s3.checksum: None, and see what docs/backup.md says a store must allow"
+            } else {
+                "see what docs/backup.md says a store must allow"
+            };
+            let why = format!("the store does not know what the request asks for: {cure}. {}", brief(&text));
+            (FailureKind::OrderRefused, why)
         }
         _ if text.contains(NO_TLS) && text.contains("(Connect)") => (
             FailureKind::OrderRefused,

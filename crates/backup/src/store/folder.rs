@@ -5,16 +5,16 @@ use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use object_store::path::Path as Key;
-use quorate_api::job::{Failure, FailureKind};
+use quorate_api::job::{Failure, FailureKind, ObjectMark};
 use tempfile::NamedTempFile;
 use tokio::io::AsyncWriteExt;
 
-use super::{Created, SMALL};
+use super::{Created, SMALL, Seen};
 use crate::Result;
 
 /// Pods of the claim's group read the file, also those that run as another user.
@@ -45,8 +45,19 @@ impl Folder {
         self.on_disk(key, |file| missing_is_none(fs::read(file).map(Bytes::from))).await
     }
 
-    pub(super) async fn size(&self, key: &Key) -> Result<Option<u64>> {
-        self.on_disk(key, |file| missing_is_none(fs::metadata(file).map(|found| found.len()))).await
+    pub(super) async fn see(&self, key: &Key) -> Result<Option<Seen>> {
+        let see = |file: &Path| {
+            let Some(found) = missing_is_none(fs::metadata(file))? else { return Ok(None) };
+            let modified =
+                jiff::Timestamp::new(found.mtime(), i32::try_from(found.mtime_nsec()).unwrap_or(0));
+            let mark = ObjectMark {
+                etag: None,
+                version_id: Some(found.ino().to_string()),
+                modified: modified.ok().map(|modified| modified.to_string()),
+            };
+            Ok(Some(Seen { bytes: found.len(), mark }))
+        };
+        self.on_disk(key, see).await
     }
 
     /// The names of all files below, relative to the root, and no more than so many. Temporary ones are left out.

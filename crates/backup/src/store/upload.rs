@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use object_store::{MultipartUpload, PutPayloadMut};
+use object_store::{MultipartUpload, PutPayloadMut, PutResult};
 use quorate_api::destination::Destination;
-use quorate_api::job::Failure;
+use quorate_api::job::{Failure, ObjectMark};
 use sha2::{Digest, Sha256};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::etag;
 use super::explain::{Act, explain};
 use super::folder::Begun;
 use crate::{Result, hex};
@@ -36,6 +37,8 @@ pub(crate) struct Stored {
     pub(crate) bytes: u64,
     /// Its SHA-256, in hexadecimal digits.
     pub(crate) sha256: String,
+    /// What the store answered to the write.
+    pub(crate) mark: Option<ObjectMark>,
 }
 
 enum Way {
@@ -78,12 +81,12 @@ impl Parts {
         self.in_flight.spawn(self.upload.put_part(part.freeze()));
     }
 
-    async fn complete(&mut self) -> object_store::Result<()> {
+    async fn complete(&mut self) -> object_store::Result<PutResult> {
         if !self.next.is_empty() {
             self.send();
         }
         self.wait_while(1).await?;
-        self.upload.complete().await.map(drop)
+        self.upload.complete().await
     }
 
     /// A part that arrives after its upload was aborted may stay, paid for and seen by nobody: so says S3's AbortMultipartUpload. So parts in
@@ -132,17 +135,23 @@ impl Upload {
     /// The object appears, whole. After a failure it does not, or it is the whole object all the same: it has no manifest then, and the next
     /// try replaces it. Its size would prove nothing, because an earlier try may have left an object of the same size.
     pub(crate) async fn finish(self) -> Result<Stored> {
-        match self.way {
-            Way::File(file) => file.finish().await?,
-            Way::Remote { mut parts, destination, key } => {
-                if let Err(error) = parts.complete().await {
+        let mark = match self.way {
+            Way::File(file) => {
+                file.finish().await?;
+                None
+            }
+            Way::Remote { mut parts, destination, key } => match parts.complete().await {
+                Ok(PutResult { e_tag, version, .. }) => {
+                    Some(ObjectMark { etag: etag(e_tag), version_id: version, modified: None })
+                }
+                Err(error) => {
                     // What cannot be aborted now is aborted after the next try.
                     let _ = parts.abort().await;
                     return Err(explain(&error, Act::Write, &destination, &key));
                 }
-            }
-        }
-        Ok(Stored { bytes: self.bytes, sha256: hex::sum(self.hash) })
+            },
+        };
+        Ok(Stored { bytes: self.bytes, sha256: hex::sum(self.hash), mark })
     }
 
     /// Takes back what was sent. Returns what cannot be taken back, for the log.

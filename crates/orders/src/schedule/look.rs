@@ -1,12 +1,14 @@
 //! Looks into the store: whether the objects of good backups are still there. A person, a lifecycle rule of the bucket or an intruder deletes
 //! them without a word to Kubernetes. Each is looked for once a day, and before an older backup is deleted in favour of one that was not seen
-//! lately. A look is recorded before its Job is created. One that fails says nothing about the objects, and is repeated.
+//! lately. A look compares what the store says of an object. One object a day is read to its end, since nothing else shows that a disk has
+//! spoilt it; so is one that seems to be written again. A look is recorded before its Job is created. One that fails says nothing about the
+//! objects, and is repeated.
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube_core::ResourceExt as _;
+use kube_core::ResourceExt;
 use quorate_api::backup::{BackupCondition, BackupPhase, EtcdBackupStatus, LastLook};
-use quorate_api::job::{Answer, FailureKind, LookOrder, Looked};
+use quorate_api::job::{Answer, FailureKind, LookOrder, Looked, ObjectMark};
 use quorate_api::schedule::{EtcdBackupScheduleStatus, ScheduleCondition, StoreLook};
 use quorate_api::{EtcdBackup, Explanation, Reason};
 use quorate_manifests::backup::look_order;
@@ -51,6 +53,83 @@ pub struct Sighting {
     why: Explanation,
 }
 
+/// What of an object was compared.
+#[derive(Clone, Debug, PartialEq)]
+enum Found {
+    /// All of its bytes. The store said this of it before.
+    Read(Option<ObjectMark>),
+    /// What the store says of it.
+    Marked,
+    /// Its size alone.
+    Sized,
+    /// The store says something else of it than when it was written.
+    Rewritten,
+    Changed,
+    Gone,
+}
+
+impl Found {
+    fn of(looked: &Looked, backup: &String) -> Self {
+        if let Some(read) = looked.read.iter().find(|read| read.backup == *backup) {
+            return Self::Read(read.mark.clone());
+        }
+        let lists = [
+            (&looked.gone, Self::Gone),
+            (&looked.changed, Self::Changed),
+            (&looked.rewritten, Self::Rewritten),
+            (&looked.sized, Self::Sized),
+        ];
+        let named = lists.into_iter().find(|(list, _)| list.contains(backup));
+        named.map_or(Self::Marked, |(_, found)| found)
+    }
+
+    /// Whether the object is what was written, as far as was compared.
+    fn is_there(&self) -> bool {
+        match self {
+            Self::Read(_) | Self::Marked | Self::Sized => true,
+            Self::Rewritten | Self::Changed | Self::Gone => false,
+        }
+    }
+
+    /// What the EtcdBackup says. `url`: of its object.
+    fn why(&self, url: &str) -> Explanation {
+        let lost = |what: &str| {
+            format!(
+                "{url}, or the manifest beside it, {what}: this backup cannot be restored. Find out what deletes in the store \
+                 (a lifecycle rule, a person, an intruder). If it is needed no more, delete this EtcdBackup"
+            )
+        };
+        let (reason, text) = match self {
+            Self::Read(_) => (
+                Reason::SeenInStore,
+                "the last look read the object to its end: it has the SHA-256 of status.result".to_owned(),
+            ),
+            Self::Marked => (
+                Reason::SeenInStore,
+                "the object and its manifest were there at the last look. The size, the ETag, the version and the time of the object are \
+                 those of its write, as far as the store tells them; its bytes were not read"
+                    .to_owned(),
+            ),
+            Self::Sized => (
+                Reason::SeenInStore,
+                "the object and its manifest were there at the last look. Only the size of the object was compared: neither ETag, version \
+                 nor time is recorded of its write"
+                    .to_owned(),
+            ),
+            Self::Rewritten => (
+                Reason::ChangedInStore,
+                format!(
+                    "{url} was written again since: it has another ETag, version or time. The next look, within an hour, reads it to its \
+                     end and compares the SHA-256. Find out who writes in the store"
+                ),
+            ),
+            Self::Changed => (Reason::GoneFromStore, lost("is not what was written")),
+            Self::Gone => (Reason::GoneFromStore, lost("is not there any more")),
+        };
+        Explanation::new(reason, text)
+    }
+}
+
 impl Sighting {
     /// The status of the backup with what was found, also in `Ready`. The backup is that of the API server: what is cached of one that has
     /// ended lacks conditions.
@@ -86,7 +165,8 @@ pub(crate) fn is_fresh(backup: &EtcdBackup, now: Instant) -> bool {
 
 /// Whether a look found lately that the object is gone.
 pub(crate) fn is_gone_for_sure(backup: &EtcdBackup, now: Instant) -> bool {
-    is_gone(backup) && is_known_lately(backup, now)
+    let look = backup.status.as_ref().and_then(|status| status.last_look.as_ref());
+    look.is_some_and(|look| !look.found && !look.rewritten) && is_known_lately(backup, now)
 }
 
 fn is_known_lately(backup: &EtcdBackup, now: Instant) -> bool {
@@ -99,17 +179,14 @@ fn last_known(backup: &EtcdBackup, now: Instant) -> Option<Instant> {
     let status = backup.status.as_ref()?;
     let known = match &status.last_look {
         Some(look) => at(&look.time),
-        None => written(status)?,
+        None => written(backup)?,
     };
     (known - now <= CLOCKS).then_some(known)
 }
 
-/// When the Job wrote the object. It says so by the clock of its node, which may be ahead: it was before the operator recorded it.
-fn written(status: &EtcdBackupStatus) -> Option<Instant> {
-    let finished = at(status.result.as_ref()?.finished.as_ref()?);
-    let type_ = BackupCondition::Complete.as_str();
-    let mut complete = status.conditions.iter().filter(|one| one.type_ == type_ && one.status == "True");
-    Some(complete.next().map_or(finished, |complete| finished.min(at(&complete.last_transition_time))))
+/// When the Job wrote the object.
+fn written(backup: &EtcdBackup) -> Option<Instant> {
+    backup.status.as_ref()?.completed().map(at)
 }
 
 /// What is next. `needed`: those in whose favour others would be deleted, if they were seen.
@@ -138,7 +215,7 @@ fn under_way(
     let Some((job, outcome)) = job else {
         // It was recorded and not created, or somebody deleted it.
         let named = seen.backups.iter().copied().filter(|backup| look.backups.contains(&backup.name_any()));
-        let then = ordered(&named.collect::<Vec<_>>());
+        let then = ordered(&named.collect::<Vec<_>>(), &look.read);
         if then.is_none() {
             status.look = None;
         }
@@ -159,7 +236,7 @@ fn under_way(
         }
         JobOutcome::Answered(Answer::Failed(failure)) if failure.kind == FailureKind::NotInStore => {
             status.look = None;
-            let all = Looked { gone: look.backups.clone(), changed: Vec::new() };
+            let all = Looked { gone: look.backups.clone(), ..Looked::default() };
             let sightings = sightings(seen, look, job, &all, events);
             return Next { sightings, then: Some(NextAct::DeleteJob(look.job_name.clone())), wake: None };
         }
@@ -257,14 +334,33 @@ fn begin(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, needed: &[&EtcdB
     }
     let uid = schedule.metadata.uid.as_deref().unwrap_or_default();
     let backups = looked_at.iter().map(|backup| backup.name_any()).collect();
+    let read = to_read(&all, &looked_at, now);
     let job_name = look_name(uid, now.0 / 1000);
-    status.look = Some(StoreLook { job_name, backups, ..StoreLook::default() });
-    Next { then: ordered(&looked_at), wake, ..Next::default() }
+    let then = ordered(&looked_at, &read);
+    status.look = Some(StoreLook { job_name, backups, read, ..StoreLook::default() });
+    Next { then, wake, ..Next::default() }
+}
+
+/// Whose objects this look reads to their end: those that were not as they were written, and once a day the one that was read longest ago.
+fn to_read(all: &[(Instant, &EtcdBackup)], looked_at: &[&EtcdBackup], now: Instant) -> Vec<String> {
+    let was_read = all.iter().filter_map(|(_, backup)| read_at(backup)).any(|read| now - read < EACH);
+    // The Job that wrote it has sent all of it.
+    let since = |backup: &EtcdBackup| read_at(backup).or_else(|| written(backup));
+    let there = looked_at.iter().copied().filter(|backup| !is_gone(backup) && !was_read);
+    let turn = there.filter_map(|backup| Some((since(backup)?, backup)));
+    let turn = turn.filter(|(read, _)| now - *read >= EACH).min_by_key(|(read, _)| *read);
+    let doubtful = looked_at.iter().copied().filter(|backup| is_gone(backup));
+    doubtful.chain(turn.map(|(_, backup)| backup)).map(ResourceExt::name_any).collect()
+}
+
+/// When the object of a backup was read to its end by a look.
+fn read_at(backup: &EtcdBackup) -> Option<Instant> {
+    backup.status.as_ref()?.last_look.as_ref()?.read.as_ref().map(at)
 }
 
 /// The Job of a look for backups that have one destination. `None` if none of them is left.
-fn ordered(backups: &[&EtcdBackup]) -> Option<NextAct> {
-    let order: LookOrder = look_order(backups)?;
+fn ordered(backups: &[&EtcdBackup], read: &[String]) -> Option<NextAct> {
+    let order: LookOrder = look_order(backups, read)?;
     let job_template = backups.first()?.spec.job_template.clone();
     Some(NextAct::Look { order: Box::new(order), job_template })
 }
@@ -285,25 +381,21 @@ fn sightings(
     let looked_at = backups.filter(|backup| look.backups.contains(&backup.name_any()));
     let sightings = looked_at.map(|backup| {
         let name = backup.name_any();
-        let is_changed = found.changed.contains(&name);
-        let is_there = !is_changed && !found.gone.contains(&name);
-        let result = backup.status.as_ref().and_then(|status| status.result.as_ref());
-        let url = result.map(|result| result.url.clone()).unwrap_or_default();
-        let why = if is_there {
-            let text = "the object and its manifest were there at the last look, with the size and the SHA-256 of status.result";
-            Explanation::new(Reason::SeenInStore, text)
-        } else {
-            let what = if is_changed { "is not what was written" } else { "is not there any more" };
-            let text = format!(
-                "{url}, or the manifest beside it, {what}: this backup cannot be restored. Find out what deletes in the store \
-                 (a lifecycle rule, a person, an intruder). If it is needed no more, delete this EtcdBackup"
-            );
-            Explanation::new(Reason::GoneFromStore, text)
-        };
+        let found = Found::of(found, &name);
+        let status = backup.status.as_ref();
+        let url = status.and_then(|status| status.result.as_ref()).map(|result| result.url.as_str());
+        let why = found.why(url.unwrap_or_default());
+        let is_there = found.is_there();
         if !is_there && !is_gone(backup) {
             lost.push(name.clone());
         }
-        Sighting { backup: name, look: LastLook { time: time.clone(), found: is_there }, why }
+        let before = status.and_then(|status| status.last_look.clone());
+        let mut look = before.unwrap_or_else(|| LastLook::new(time.clone(), is_there));
+        (look.time, look.found, look.rewritten) = (time.clone(), is_there, found == Found::Rewritten);
+        if let Found::Read(mark) = found {
+            (look.read, look.mark) = (Some(time.clone()), mark);
+        }
+        Sighting { backup: name, look, why }
     });
     let sightings = sightings.collect();
     if !lost.is_empty() {

@@ -18,15 +18,14 @@ pub(crate) fn figures(seen: Seen<'_>) -> EtcdBackupScheduleStatus {
     let mut status = seen.schedule.status.clone().unwrap_or_default();
     status.observed_generation = seen.schedule.metadata.generation;
     let good = good_here(&seen);
-    let finished = |backup: &EtcdBackup| backup.status.as_ref()?.result.as_ref()?.finished.clone();
-    let newest = good.first().and_then(|(_, backup)| finished(backup));
+    let completed = |backup: &EtcdBackup| backup.status.as_ref()?.completed().cloned();
+    let newest = good.iter().filter_map(|(_, backup)| completed(backup)).max();
     let complete = complete(&seen);
-    let is_last = |backup: &EtcdBackup| look::is_gone(backup) && finished(backup) == status.last_success;
-    if complete.iter().any(|(_, backup)| is_last(backup)) {
-        // It does not count any more.
-        status.last_success = None;
-    }
-    status.last_success = status.last_success.max(newest);
+    let is_last = |backup: &EtcdBackup| look::is_gone(backup) && completed(backup) == status.last_success;
+    // What was told once counts while no backup says better: one that is gone does not count any more, nor a time that is still to come.
+    let is_gone = complete.iter().any(|(_, backup)| is_last(backup));
+    let told = status.last_success.take().filter(|told| !is_gone && at(told) <= seen.now);
+    status.last_success = newest.or(told);
     status.active = seen
         .backups
         .iter()

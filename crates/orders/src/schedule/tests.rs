@@ -59,7 +59,7 @@ fn child(time: &str, phase: &str) -> EtcdBackup {
 fn looked_for(backups: &[EtcdBackup], now: &str) -> Vec<EtcdBackup> {
     let mut backups = backups.to_vec();
     for status in backups.iter_mut().filter_map(|backup| backup.status.as_mut()) {
-        let found = LastLook { time: serde_json::from_value(json!(now)).unwrap(), found: true };
+        let found = LastLook::new(serde_json::from_value(json!(now)).unwrap(), true);
         status.last_look.get_or_insert(found);
     }
     backups

@@ -7,7 +7,7 @@ use kube_core::ResourceExt as _;
 use quorate_api::backup::DeletionPolicy;
 use quorate_api::{EtcdBackup, keys};
 
-use super::jobs::{Ends, Work, place};
+use super::jobs::{Ends, Object, Work, place};
 use super::judge::Property;
 use super::pass::Reply;
 use super::{BUCKET, DAY, HOUR, Kept, Kind, MINUTE, Of, SCHEDULE_UID, World, timestamp};
@@ -33,6 +33,8 @@ pub enum Departure {
     Clock(WhoseClock, i64),
     /// Somebody deletes an object in the store.
     Vanish(Which),
+    /// Somebody writes other bytes in the place of an object, beside its manifest.
+    Rewrite(Which),
     /// All objects of the bucket are gone.
     Swap,
     /// A restore test would fail.
@@ -126,6 +128,8 @@ impl World {
                 all.extend([
                     Vanish(Which::Newest),
                     Vanish(Which::Oldest),
+                    Departure::Rewrite(Which::Newest),
+                    Departure::Rewrite(Which::Oldest),
                     Departure::Swap,
                     Delete(Which::Newest),
                     Delete(Which::Oldest),
@@ -232,6 +236,17 @@ impl World {
                 let was = self.store.contains_key(&at);
                 self.lose(&at);
                 was
+            }
+            Departure::Rewrite(which) => {
+                let Some(name) = self.named(*which) else { return false };
+                let at = place(&self.backups[&name].object);
+                let Some(object) = self.store.get(&at).filter(|object| object.whole).cloned() else {
+                    return false;
+                };
+                let spoilt = Object { writes: object.writes + 1, spoilt: true, ..object };
+                self.lose(&at);
+                self.store.insert(at, spoilt);
+                true
             }
             Departure::Swap => {
                 let all: Vec<String> =

@@ -6,7 +6,8 @@ use k8s_openapi::api::batch::v1::Job;
 use kube_core::ResourceExt as _;
 use quorate_api::EtcdBackup;
 use quorate_api::job::{
-    Answer, BackupOrder, Failure, FailureKind, LookOrder, Looked, Manifest, Verified, VerifyOrder,
+    Answer, BackupOrder, Failure, FailureKind, LookOrder, Looked, Manifest, ObjectMark, ReadObject, Verified,
+    VerifyOrder,
 };
 use quorate_orders::JobOutcome;
 use serde_json::json;
@@ -25,6 +26,10 @@ pub struct Object {
     pub whole: bool,
     /// It cannot be restored, which only a restore test finds.
     pub broken: bool,
+    /// How often it was written: what the store says of it beside its size.
+    pub writes: u32,
+    /// Its bytes are not those that its EtcdBackup wrote. Its manifest and its size are.
+    pub spoilt: bool,
 }
 
 /// What a Job is to do.
@@ -157,6 +162,8 @@ impl World {
                     taken: self.now,
                     whole: how != Ends::Written,
                     broken: false,
+                    writes: 1,
+                    spoilt: false,
                 });
                 let manifest = self.manifest(order, &object);
                 self.store.insert(job.place.clone(), object);
@@ -185,7 +192,15 @@ impl World {
                 for one in &order.objects {
                     match self.store.get(&format!("{bucket}/{}", one.key)).filter(|object| object.whole) {
                         None => looked.gone.push(one.backup.clone()),
-                        Some(object) if sha(object) != one.sha256 => looked.changed.push(one.backup.clone()),
+                        Some(object) if one.read && object.spoilt => looked.changed.push(one.backup.clone()),
+                        Some(object) if one.read => {
+                            looked
+                                .read
+                                .push(ReadObject { backup: one.backup.clone(), mark: Some(mark(object)) });
+                        }
+                        Some(object) if one.mark != Some(mark(object)) => {
+                            looked.rewritten.push(one.backup.clone());
+                        }
                         Some(_) => {}
                     }
                 }
@@ -195,7 +210,7 @@ impl World {
                 let place = format!("{BUCKET}/{}", order.source.key);
                 match self.store.get(&place).filter(|object| object.whole) {
                     None => failed(FailureKind::NotInStore, None),
-                    Some(object) if object.broken => failed(FailureKind::Mismatch, None),
+                    Some(object) if object.broken || object.spoilt => failed(FailureKind::Mismatch, None),
                     Some(_) => Answer::Verified(Verified::default()),
                 }
             }
@@ -208,7 +223,8 @@ impl World {
             origin: order.origin.clone(),
             key: order.key.clone(),
             stored_bytes: 100,
-            stored_sha256: sha(object),
+            stored_sha256: format!("{}-{}", object.uid, object.taken),
+            mark: Some(mark(object)),
             // It never falls, whatever the clocks say.
             revision: object.taken,
             etcd_version: "3.6.16".to_owned(),
@@ -227,8 +243,8 @@ impl World {
     }
 }
 
-fn sha(object: &Object) -> String {
-    format!("{}-{}", object.uid, object.taken)
+fn mark(object: &Object) -> ObjectMark {
+    ObjectMark { etag: Some(object.writes.to_string()), ..ObjectMark::default() }
 }
 
 fn words(answer: &Answer) -> String {

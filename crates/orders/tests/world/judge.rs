@@ -96,7 +96,7 @@ impl World {
         if !at.starts_with(&format!("{BUCKET}/")) {
             return None;
         }
-        let there = self.store.get(&at);
+        let there = self.store.get(&at).filter(|object| !object.spoilt);
         let lost =
             || self.lost.get(&at).filter(|(_, when)| *when > self.now - time).map(|(object, _)| object);
         let uid = backup.uid().unwrap_or_default();

@@ -32,6 +32,9 @@ const TEST_SECONDS: i64 = 3600;
 /// How long a look into the store may take, with the start of its Pod: what it sees is counted from the creation of its Job.
 const LOOK_SECONDS: i64 = 300;
 
+/// How many bytes a second a look reads of objects at least.
+const READ_RATE: u64 = 4 << 20;
+
 /// How long a list of the store may take: a bucket may have half a million objects.
 const LIST_SECONDS: i64 = 3600;
 
@@ -183,8 +186,10 @@ impl ScheduleWorker {
                 let cluster = cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok());
                 let name = decision.status.look.as_ref().map(|look| look.job_name.clone());
                 let (name, template) = (name.unwrap_or_default(), job_template.as_deref().cloned());
-                let made =
-                    job::look(&seen, order, template, &name, LOOK_SECONDS, cluster, &controller.defaults);
+                let reads = order.objects.iter().filter(|object| object.read).map(|object| object.bytes);
+                let seconds =
+                    LOOK_SECONDS + i64::try_from(reads.sum::<u64>() / READ_RATE).unwrap_or(i64::MAX / 2);
+                let made = job::look(&seen, order, template, &name, seconds, cluster, &controller.defaults);
                 match jobs.create(Step::Y5, &made).await {
                     Ok(_) | Err(WriteError::Exists) => Ok(Outcome::Waiting),
                     Err(WriteError::Invalid(text) | WriteError::Forbidden(text)) => {

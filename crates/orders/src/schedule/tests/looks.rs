@@ -1,5 +1,6 @@
 //! Looks into the store, and what waits, by clocks that are wrong and for Pods that do not run.
 
+use quorate_api::job::{ObjectMark, ReadObject};
 use quorate_model::{ClockDifference, Span};
 
 use super::*;
@@ -74,11 +75,87 @@ fn o15_each_backup_that_is_gone_is_looked_for_again_within_an_hour() {
     schedule.spec.retention = None;
     let mut older = child("2026-10-31T06:00:00Z", "Complete");
     let time = serde_json::from_value(json!("2026-11-01T06:10:00Z")).unwrap();
-    older.status.as_mut().unwrap().last_look = Some(LastLook { time, found: false });
+    older.status.as_mut().unwrap().last_look = Some(LastLook::new(time, false));
     let backups = [older, backup];
     assert_eq!(looks_for(&plain(&schedule, &backups, "2026-11-01T07:09:00Z")), None);
     let again = looks_for(&plain(&schedule, &backups, "2026-11-01T07:10:00Z"));
     assert_eq!(again.unwrap(), [called("2026-10-31T06:00:00Z")]);
+}
+
+#[test]
+fn o15_the_clock_of_a_node_that_is_ahead_once_hides_no_overdue_backup() {
+    let (mut schedule, mut backup) = of_a_node("2027-06-01T00:00:00Z");
+    schedule.spec.retention = None;
+    let complete = json!([{"type": "Complete", "status": "True", "reason": "BackupComplete", "message": "",
+        "lastTransitionTime": "2026-11-01T06:05:00Z"}]);
+    backup.status.as_mut().unwrap().conditions = serde_json::from_value(complete).unwrap();
+    let now = "2026-11-01T06:10:00Z";
+    let last = |decision: &Decision| decision.status.last_success.as_ref().map(|time| time.0.to_string());
+    assert_eq!(last(&plain(&schedule, &[backup.clone()], now)).as_deref(), Some("2026-11-01T06:05:00Z"));
+    // What an earlier look told is corrected, also without a backup that says better.
+    let told = serde_json::from_value(json!("2027-06-01T00:00:00Z")).unwrap();
+    schedule.status.as_mut().unwrap().last_success = told;
+    assert_eq!(last(&plain(&schedule, &[backup], now)).as_deref(), Some("2026-11-01T06:05:00Z"));
+    assert_eq!(last(&plain(&schedule, &[], now)), None);
+}
+
+fn read_by(decision: &Decision) -> Vec<String> {
+    decision.status.look.as_ref().map(|look| look.read.clone()).unwrap_or_default()
+}
+
+#[test]
+fn o15_one_object_a_day_is_read_to_its_end_and_the_one_that_was_read_longest_ago() {
+    let day = |day: u8| format!("2026-11-{day:02}T06:00:00Z");
+    let mut backups: Vec<EtcdBackup> = (1..=3).map(|date| child(&day(date), "Complete")).collect();
+    let of = schedule(json!({}), json!({"lastScheduled": "2026-11-05T06:00:00Z"}));
+    for (oldest, today) in [(1, 5), (2, 6), (3, 7), (1, 8)] {
+        let now = format!("2026-11-{today:02}T06:10:00Z");
+        let begun = plain(&of, &backups, &now);
+        assert_eq!(read_by(&begun), [called(&day(oldest))], "{now}");
+        // A second look of the day reads nothing.
+        let mark = Some(ObjectMark { etag: Some("e".to_owned()), ..ObjectMark::default() });
+        let read = vec![ReadObject { backup: called(&day(oldest)), mark: mark.clone() }];
+        let there = Answer::Looked(Looked { read, ..Looked::default() });
+        let found = answered(&of, &backups, &begun, there, &now);
+        backups = with_sightings(&backups, &found);
+        let look = backups[usize::from(oldest) - 1].status.as_ref().unwrap().last_look.clone().unwrap();
+        assert_eq!((look.found, look.read.as_ref(), &look.mark), (true, Some(&look.time), &mark));
+    }
+}
+
+#[test]
+fn o15_an_object_that_was_written_again_is_no_backup_until_its_bytes_were_read() {
+    let (schedule, backup) = of_a_node("2026-11-01T06:00:30Z");
+    let backups = [child("2026-10-31T06:00:00Z", "Complete"), backup];
+    let newest = called("2026-11-01T06:00:00Z");
+    let begun = plain(&schedule, &backups, "2026-11-01T06:20:00Z");
+    let again = Answer::Looked(Looked { rewritten: vec![newest.clone()], ..Looked::default() });
+    let found = answered(&schedule, &backups, &begun, again, "2026-11-01T06:21:00Z");
+    let (warning, _) = &found.events[0];
+    assert!(*warning);
+    let doubted = with_sightings(&backups, &found);
+    let in_store = |backup: &EtcdBackup| {
+        let conditions = &backup.status.as_ref().unwrap().conditions;
+        let one = conditions.iter().find(|one| one.type_ == "InStore").unwrap().clone();
+        (one.status, one.reason, one.message)
+    };
+    let (is, reason, _) = in_store(&doubted[1]);
+    assert_eq!((is.as_str(), reason.as_str()), ("False", "ChangedInStore"));
+    // Nothing is deleted in its favour, and within an hour it is read.
+    let mut since = schedule.clone();
+    since.status = Some(found.status);
+    assert!(pruned(&plain(&since, &doubted, "2026-11-01T06:22:00Z")).0.is_empty());
+    let next = plain(&since, &doubted, "2026-11-01T07:30:00Z");
+    assert!(read_by(&next).contains(&newest), "{:?}", next.status.look);
+    let read = vec![ReadObject { backup: newest.clone(), mark: None }];
+    let whole = Answer::Looked(Looked { read, ..Looked::default() });
+    let found = answered(&since, &doubted, &next, whole, "2026-11-01T07:31:00Z");
+    let (is, reason, text) = in_store(&with_sightings(&doubted, &found)[1]);
+    assert_eq!((is.as_str(), reason.as_str()), ("True", "SeenInStore"));
+    assert!(text.contains("read the object to its end"), "{text}");
+    let changed = Answer::Looked(Looked { changed: vec![newest], ..Looked::default() });
+    let found = answered(&since, &doubted, &next, changed, "2026-11-01T07:31:00Z");
+    assert_eq!(in_store(&with_sightings(&doubted, &found)[1]).1, "GoneFromStore");
 }
 
 #[test]
