@@ -145,6 +145,14 @@ impl Destination {
         prefix.into_iter().flatten().next().unwrap_or_default()
     }
 
+    /// Whether objects with the same keys are the same objects, whoever asks with which credentials: the kind, the server, the bucket or the
+    /// claim, and the prefix.
+    pub fn is_same_place(&self, other: &Self) -> bool {
+        let server = |of: &Self| of.endpoint().map(|endpoint| endpoint.trim_end_matches('/').to_owned());
+        let place = |of: &Self| of.url("").trim_end_matches('/').to_owned();
+        place(self) == place(other) && server(self) == server(other)
+    }
+
     /// The Secret with its credentials, if it names one.
     pub fn credentials_secret(&self) -> Option<&str> {
         let Self { s3, gcs, azure, pvc: _ } = self;
@@ -210,5 +218,39 @@ impl Destination {
             "" => format!("{place}/{key}"),
             prefix => format!("{place}/{prefix}/{key}"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_place_is_a_kind_a_server_a_bucket_and_a_prefix_whoever_asks_for_it() {
+        let same = |one: serde_json::Value, other: serde_json::Value| {
+            let of = |value| serde_json::from_value::<Destination>(value).unwrap();
+            of(one).is_same_place(&of(other))
+        };
+        let s3 = |given: serde_json::Value| {
+            let mut s3 = json!({"bucket": "b", "prefix": "etcd", "endpoint": "https://s3.example"});
+            for (field, value) in given.as_object().unwrap() {
+                s3[field] = value.clone();
+            }
+            json!({ "s3": s3 })
+        };
+        for other in [
+            json!({"credentialsSecret": {"name": "of-june"}, "caSecret": {"name": "ca"}}),
+            json!({"endpoint": "https://s3.example/", "region": "eu-1", "pathStyle": true, "checksum": "None"}),
+        ] {
+            assert!(same(s3(json!({})), s3(other.clone())), "{other}");
+        }
+        for other in
+            [json!({"bucket": "c"}), json!({"prefix": "other"}), json!({"endpoint": "https://other.example"})]
+        {
+            assert!(!same(s3(json!({})), s3(other.clone())), "{other}");
+        }
+        assert!(!same(s3(json!({})), json!({"gcs": {"bucket": "b", "prefix": "etcd"}})));
     }
 }

@@ -199,6 +199,8 @@ fn is_as_ordered(cluster: &EtcdCluster, given: &EtcdBackup) -> bool {
     ordered.source == given.source
         && ordered.destination == given.destination
         && ordered.encryption == given.encryption
+        // Who deletes an EtcdBackup with Delete deletes the last copy, maybe.
+        && ordered.deletion_policy == given.deletion_policy
         && !given.without_quorum
         // It stands for what was taken before, whatever its manifest says.
         && given.existing.is_none()

@@ -1,7 +1,8 @@
 //! What is next for an EtcdBackup.
 //!
 //! - [`decide()`]: from its creation until it has ended; `ending`: while it is being deleted
-//! - [`blocker`]: one backup of a cluster at a time; [`removals`]: one removal from a store at a time
+//! - [`blocker`]: one backup of a cluster at a time; [`removals`]: one removal from a store at a time, by
+//!   [credentials](store_of_removal) that somebody there has
 //! - [`inspects_before`]: so many at a time look for an object that was there before them
 //! - [`Bound`]: so many backups at a time over all clusters
 //! - [`learned()`]: what others of the same etcd have found out about its store
@@ -28,6 +29,6 @@ pub use ending::{abandoned, is_of_namespace_in_deletion, removal_held, removal_r
 pub use existing::inspects_before;
 pub use learned::{Learned, learned};
 pub(crate) use queue::is_stuck;
-pub use queue::{RemovalQueue, blocker, removals};
+pub use queue::{RemovalQueue, blocker, removals, store_of_removal};
 pub use reach::{owner_of_claim, refusing};
 pub use running::running;

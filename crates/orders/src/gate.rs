@@ -131,7 +131,9 @@ pub fn may_prune(scene: &Scene<'_>, backup: &EtcdBackup, stays: Option<&EtcdBack
 /// annotations and the source of a schedule, and a bucket or recipients of his own: only where the schedule itself writes now, or where the
 /// one that goes is, is another one that can stay for it.
 pub(crate) fn is_at_one_place(one: &EtcdBackupSpec, other: &EtcdBackupSpec) -> bool {
-    one.source == other.source && one.destination == other.destination && one.encryption == other.encryption
+    one.source == other.source
+        && one.destination.is_same_place(&other.destination)
+        && one.encryption == other.encryption
 }
 
 /// The good backup of the same etcd cluster that must stay if this one goes: the newest that is not known to be gone from the store, that no

@@ -198,6 +198,7 @@ fn is_as_ordered(restore: &EtcdRestore, ordered: &EtcdBackup, given: &EtcdBackup
         && given.spec.source == ordered.spec.source
         && given.spec.destination == ordered.spec.destination
         && given.spec.encryption == ordered.spec.encryption
+        && given.spec.deletion_policy == ordered.spec.deletion_policy
         && given.spec.without_quorum == ordered.spec.without_quorum
         // It stands for what was taken before, whatever its manifest says.
         && given.spec.existing.is_none()

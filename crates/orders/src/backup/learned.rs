@@ -29,7 +29,7 @@ pub fn learned<'a>(
         let is_like = other.uid() != own.uid()
             && other.namespace() == own.namespace()
             && other.spec.source == own.spec.source
-            && other.spec.destination == own.spec.destination;
+            && other.spec.destination.is_same_place(&own.spec.destination);
         let status = other.status.as_ref().filter(|_| is_like)?;
         let since = Instant(status.too_slow_since.as_ref()?.0.as_millisecond());
         // The database may have grown.

@@ -2,7 +2,7 @@
 
 use kube_core::ResourceExt as _;
 use quorate_api::backup::{BackupPhase, DeletionPolicy, EtcdBackupStatus};
-use quorate_api::{EtcdBackup, keys};
+use quorate_api::{Destination, EtcdBackup, keys};
 use quorate_model::Instant;
 
 use super::decide::{LONGEST_DELAY, has_finalizer, is_put_off};
@@ -73,6 +73,28 @@ pub struct RemovalQueue {
     pub all_go: bool,
 }
 
+/// The store to remove an object from. The Secret that the EtcdBackup names may be gone by now, and its credentials be known under another
+/// name: so each further try takes those of another EtcdBackup that is at the same place, the newest first.
+pub fn store_of_removal<'a>(
+    own: &'a EtcdBackup,
+    others: impl Iterator<Item = &'a EtcdBackup>,
+    removals: u32,
+) -> &'a Destination {
+    let is_like = |other: &&EtcdBackup| {
+        other.namespace() == own.namespace() && other.spec.destination.is_same_place(&own.spec.destination)
+    };
+    let mut others: Vec<&EtcdBackup> = others.filter(is_like).collect();
+    others.sort_by_key(|other| std::cmp::Reverse(order(other)));
+    let mut stores = vec![&own.spec.destination];
+    for other in others {
+        if !stores.contains(&&other.spec.destination) {
+            stores.push(&other.spec.destination);
+        }
+    }
+    let tries = usize::try_from(removals.saturating_sub(1)).unwrap_or(0);
+    stores[tries % stores.len()]
+}
+
 /// One removal at a time from a destination, with a common delay: a store that refuses one refuses all. The one that was tried least comes
 /// first, so that one that always fails does not hold up all others.
 pub fn removals<'a>(
@@ -84,7 +106,7 @@ pub fn removals<'a>(
     let all_go = others.iter().all(|other| other.metadata.deletion_timestamp.is_some());
     let same = |other: &&EtcdBackup| {
         other.uid() != own.uid()
-            && other.spec.destination == own.spec.destination
+            && other.spec.destination.is_same_place(&own.spec.destination)
             && other.spec.deletion_policy == DeletionPolicy::Delete
             && has_finalizer(other)
             && other.status.as_ref().is_some_and(EtcdBackupStatus::may_have_written)

@@ -201,7 +201,8 @@ fn named<'a>(seen: &Seen<'a>) -> Option<&'a EtcdBackup> {
     let name = found.backup_in(seen.restore.metadata.namespace.as_deref()?)?;
     let backup = seen.backups.iter().copied().find(|backup| backup.metadata.name.as_deref() == Some(name))?;
     let result = backup.status.as_ref()?.result.as_ref()?;
-    let is_it = backup.spec.destination == latest.destination && result.stored_sha256 == found.sha256;
+    let is_it =
+        backup.spec.destination.is_same_place(&latest.destination) && result.stored_sha256 == found.sha256;
     (is_it && (backup.spec.encryption.is_some() || snapshot.identities_secret.is_none())).then_some(backup)
 }
 

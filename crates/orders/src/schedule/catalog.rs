@@ -224,7 +224,7 @@ fn stands_for(backup: &EtcdBackup, order: &ListOrder, key: &str) -> bool {
         Some(existing) => existing.key == key,
         None => quorate_manifests::backup::key(backup) == key,
     };
-    own && backup.spec.destination == order.destination
+    own && backup.spec.destination.is_same_place(&order.destination)
 }
 
 fn end(

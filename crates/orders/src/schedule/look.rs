@@ -10,7 +10,7 @@ use kube_core::ResourceExt;
 use quorate_api::backup::{BackupCondition, BackupPhase, EtcdBackupStatus, LastLook};
 use quorate_api::job::{Answer, FailureKind, LookOrder, Looked, ObjectMark};
 use quorate_api::schedule::{EtcdBackupScheduleStatus, ScheduleCondition, StoreLook};
-use quorate_api::{EtcdBackup, Explanation, Reason};
+use quorate_api::{Destination, EtcdBackup, Explanation, Reason};
 use quorate_manifests::backup::look_order;
 use quorate_manifests::job::look_name;
 use quorate_model::{Instant, Span};
@@ -215,7 +215,7 @@ fn under_way(
     let Some((job, outcome)) = job else {
         // It was recorded and not created, or somebody deleted it.
         let named = seen.backups.iter().copied().filter(|backup| look.backups.contains(&backup.name_any()));
-        let then = ordered(&named.collect::<Vec<_>>(), &look.read);
+        let then = ordered(seen, &named.collect::<Vec<_>>(), &look.read);
         if then.is_none() {
             status.look = None;
         }
@@ -313,6 +313,7 @@ fn begin(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, needed: &[&EtcdB
     let due = due.iter().filter(|(at, _)| *at <= now).map(|(_, backup)| *backup);
     let wanted: Vec<&EtcdBackup> = needed.chain(due).collect();
     let place = |backup: &EtcdBackup| backup.spec.destination.clone();
+    let is_at = |backup: &EtcdBackup, place: &Destination| backup.spec.destination.is_same_place(place);
     // A store that does not answer does not keep others from being looked at.
     let refused = status.look.take().and_then(|look| {
         seen.backups
@@ -320,13 +321,13 @@ fn begin(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, needed: &[&EtcdB
             .find(|backup| look.backups.contains(&backup.name_any()))
             .map(|backup| place(backup))
     });
-    let first = wanted.iter().find(|backup| Some(place(backup)) != refused).or(wanted.first());
+    let is_other = |backup: &EtcdBackup| refused.as_ref().is_none_or(|refused| !is_at(backup, refused));
+    let first = wanted.iter().find(|backup| is_other(backup)).or(wanted.first());
     let Some(destination) = first.map(|first| place(first)) else { return Next { wake, ..Next::default() } };
     let beside = all.iter().map(|(_, backup)| *backup);
     let beside = beside.filter(|backup| last_known(backup, now).is_none_or(|known| now - known >= BESIDE));
     let mut looked_at: Vec<&EtcdBackup> = Vec::new();
-    for backup in wanted.iter().copied().chain(beside).filter(|backup| backup.spec.destination == destination)
-    {
+    for backup in wanted.iter().copied().chain(beside).filter(|backup| is_at(backup, &destination)) {
         let is_new = looked_at.iter().all(|known| known.metadata.name != backup.metadata.name);
         if is_new && looked_at.len() < MOST {
             looked_at.push(backup);
@@ -336,7 +337,7 @@ fn begin(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, needed: &[&EtcdB
     let backups = looked_at.iter().map(|backup| backup.name_any()).collect();
     let read = to_read(&all, &looked_at, now);
     let job_name = look_name(uid, now.0 / 1000);
-    let then = ordered(&looked_at, &read);
+    let then = ordered(seen, &looked_at, &read);
     status.look = Some(StoreLook { job_name, backups, read, ..StoreLook::default() });
     Next { then, wake, ..Next::default() }
 }
@@ -358,9 +359,14 @@ fn read_at(backup: &EtcdBackup) -> Option<Instant> {
     backup.status.as_ref()?.last_look.as_ref()?.read.as_ref().map(at)
 }
 
-/// The Job of a look for backups that have one destination. `None` if none of them is left.
-fn ordered(backups: &[&EtcdBackup], read: &[String]) -> Option<NextAct> {
-    let order: LookOrder = look_order(backups, read)?;
+/// The Job of a look for backups at one place. `None` if none of them is left. The credentials are those that the schedule has now, if it
+/// writes there: the Secret that an old backup names may be gone.
+fn ordered(seen: Seen<'_>, backups: &[&EtcdBackup], read: &[String]) -> Option<NextAct> {
+    let mut order: LookOrder = look_order(backups, read)?;
+    let present = &seen.schedule.spec.backup_template.spec.destination;
+    if present.is_same_place(&order.destination) {
+        order.destination = present.clone();
+    }
     let job_template = backups.first()?.spec.job_template.clone();
     Some(NextAct::Look { order: Box::new(order), job_template })
 }

@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Resource as _, ResourceExt};
 use quorate_api::backup::EtcdBackupStatus;
 use quorate_api::backup::{BackupCondition, BackupPhase};
+use quorate_api::job::RemoveOrder;
 use quorate_api::{EtcdBackup, Explanation, Reason, keys};
 use quorate_manifests::{backup, job};
 use quorate_model::{Instant, Step};
@@ -262,7 +263,10 @@ impl BackupWorker {
                     }
                     return Ok(Pass::Ended(Outcome::Degraded));
                 }
-                let order = backup::remove_order(backup);
+                let others = self.controller.backups.in_namespace(&self.root.namespace);
+                let others: Vec<_> = others.iter().filter_map(|other| other.0.as_ref().ok()).collect();
+                let store = orders::store_of_removal(backup, others.into_iter(), decision.status.removals);
+                let order = RemoveOrder { destination: store.clone(), ..backup::remove_order(backup) };
                 let made =
                     job::remove(backup, &order, decision.status.removals, REMOVAL_SECONDS, cluster, defaults);
                 jobs.create(Step::E5, &made).await.map_err(Undone::Job)?;

@@ -11,7 +11,7 @@ use super::{JOB, NOW, at, backup, cluster, failure, holds, job, next, running};
 use crate::backup::bound::{Bound, Place};
 use crate::backup::decide::{Act, Seen, User, decide, is_of, is_of_attempt};
 use crate::backup::ending::{removal_held, removal_refused};
-use crate::backup::queue::{blocker, removals};
+use crate::backup::queue::{blocker, removals, store_of_removal};
 use crate::outcome::JobOutcome;
 
 #[test]
@@ -40,6 +40,27 @@ fn one_backup_of_a_cluster_runs_at_a_time_and_the_oldest_comes_first() {
     let mut other = a;
     other.spec.source.cluster = Some("another".to_owned());
     assert_eq!(first(&b, &[other]), None);
+}
+
+#[test]
+fn o12_a_removal_whose_secret_is_gone_takes_the_credentials_that_another_backup_there_has() {
+    let one = |name: &str, created: i64, secret: &str, prefix: &str| {
+        let s3 = json!({"bucket": "b", "prefix": prefix, "credentialsSecret": {"name": secret}});
+        let metadata = json!({"name": name, "uid": name, "creationTimestamp": at(created)});
+        backup(json!({"destination": {"s3": s3}}), metadata, Value::Null)
+    };
+    let old = one("old", -90, "s3", "etcd");
+    let others = [
+        one("a", -60, "s3", "etcd"),
+        one("b", -50, "s3-of-may", "etcd"),
+        one("c", -40, "s3-of-june", "etcd"),
+        one("d", -30, "of-another-place", "other"),
+    ];
+    let secret = |removals| {
+        let store = store_of_removal(&old, others.iter(), removals);
+        store.credentials_secret().unwrap().to_owned()
+    };
+    assert_eq!([1, 2, 3, 4].map(secret), ["s3", "s3-of-june", "s3-of-may", "s3"]);
 }
 
 #[test]

@@ -99,6 +99,19 @@ fn o15_the_clock_of_a_node_that_is_ahead_once_hides_no_overdue_backup() {
     assert_eq!(last(&plain(&schedule, &[], now)), None);
 }
 
+#[test]
+fn o12_backups_of_before_a_secret_had_another_name_are_looked_for_with_the_new_one() {
+    let (mut schedule, backup) = of_a_node("2026-11-01T06:00:30Z");
+    let backups = [child("2026-10-31T06:00:00Z", "Complete"), backup];
+    let secret = Some(quorate_api::destination::SecretName { name: "s3-of-june".to_owned() });
+    let s3 = schedule.spec.backup_template.spec.destination.s3.as_mut().unwrap();
+    s3.credentials_secret.clone_from(&secret);
+    let begun = plain(&schedule, &backups, "2026-11-02T07:20:00Z");
+    let NextAct::Look { order, .. } = &begun.then else { panic!("{:?}", begun.then) };
+    assert_eq!(order.objects.len(), 2);
+    assert_eq!(order.destination.s3.as_ref().unwrap().credentials_secret, secret);
+}
+
 fn read_by(decision: &Decision) -> Vec<String> {
     decision.status.look.as_ref().map(|look| look.read.clone()).unwrap_or_default()
 }
