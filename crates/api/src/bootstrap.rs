@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::backup::EtcdBackup;
 use crate::cluster::EtcdCluster;
 use crate::destination::{Destination, SecretName};
 use crate::latest::{LatestBackup, LatestStatus};
@@ -109,6 +110,12 @@ pub struct RestoreSource {
         ),
     ]))]
     pub sha256: String,
+
+    /// The version of the object, in a bucket with versions: it is restored also after another object was written under the key, or the key was
+    /// deleted. Absent: what the key has now. A version that the store does not know counts as absent.
+    #[serde(rename = "versionID", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    pub version_id: Option<String>,
 }
 
 /// What the members of the bootstrap begin, or began, with. Recorded with the first attempt, and the same in every attempt.
@@ -151,14 +158,58 @@ pub struct RestoreStatus {
     pub auth_enabled: Option<bool>,
 }
 
+/// What a restore still needs: it is neither pruned nor deleted meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needed<'a> {
+    /// The namespace of the EtcdCluster or EtcdRestore.
+    namespace: Option<&'a str>,
+    /// The EtcdBackup of that namespace.
+    pub backup: Option<&'a str>,
+    /// The object.
+    object: Option<(&'a Destination, &'a str)>,
+}
+
+impl Needed<'_> {
+    /// Whether it is this EtcdBackup, or the object of this key that it has in its store: a restore may name that by its place, and so may one
+    /// of another namespace.
+    pub fn is(&self, backup: &EtcdBackup, key: &str) -> bool {
+        let is_here = self.namespace == backup.metadata.namespace.as_deref();
+        let store = &backup.spec.destination;
+        // A claim is of one namespace.
+        let is_object = |(place, needed): (&Destination, &str)| {
+            needed == key && place.is_same_place(store) && (is_here || store.pvc.is_none())
+        };
+        (is_here && self.backup.is_some() && self.backup == backup.metadata.name.as_deref())
+            || self.object.is_some_and(is_object)
+    }
+}
+
 impl RestoreSpec {
-    /// The EtcdBackup of this namespace that it means: by its name, or by what was found as the newest.
-    fn backup_in<'a>(&'a self, latest: Option<&'a LatestStatus>, namespace: Option<&str>) -> Option<&'a str> {
-        match &self.backup_ref {
-            Some(backup) => Some(backup.name.as_str()),
-            None if self.latest.is_some() => latest?.found.as_ref()?.backup_in(namespace.unwrap_or_default()),
-            None => None,
-        }
+    /// What it means: an EtcdBackup by its name, an object, or what was found as the newest.
+    fn needed<'a>(
+        &'a self,
+        latest: Option<&'a LatestStatus>,
+        namespace: Option<&'a str>,
+    ) -> Option<Needed<'a>> {
+        let Self { backup_ref, source, latest: newest, .. } = self;
+        let (backup, object) = match (backup_ref, source, newest) {
+            (Some(backup), _, _) => (Some(backup.name.as_str()), None),
+            (None, Some(source), _) => (None, Some((&source.destination, source.key.as_str()))),
+            (None, None, Some(newest)) => {
+                let found = latest?.found.as_ref()?;
+                let object = (&newest.destination, found.key.as_str());
+                (found.backup_in(namespace.unwrap_or_default()), Some(object))
+            }
+            (None, None, None) => return None,
+        };
+        Some(Needed { namespace, backup, object })
+    }
+}
+
+impl RestoreStatus {
+    fn needed<'a>(&'a self, namespace: Option<&'a str>) -> Needed<'a> {
+        let object = Some((&self.source.destination, self.source.key.as_str()));
+        Needed { namespace, backup: self.backup.as_deref(), object }
     }
 }
 
@@ -168,12 +219,12 @@ impl EtcdCluster {
         self.spec.bootstrap.as_ref()?.restore.as_ref()
     }
 
-    /// The EtcdBackup of its namespace that a restore still needs: it is neither pruned nor deleted meanwhile. Members may restore when the
-    /// others are a cluster already, so it is needed until each of them has reported its version once.
-    pub fn needs_backup(&self) -> Option<&str> {
-        let status = self.status.as_ref();
+    /// What its restore still needs. Members may restore when the others are a cluster already, so it is needed until each of them has
+    /// reported its version once.
+    pub fn needs(&self) -> Option<Needed<'_>> {
+        let (status, namespace) = (self.status.as_ref(), self.metadata.namespace.as_deref());
         if let Some(replacing) = status.and_then(|status| status.replacing.as_ref()) {
-            return replacing.restore.backup.as_deref();
+            return Some(replacing.restore.needed(namespace));
         }
         let is_restored = status.is_some_and(|status| {
             status.cluster_id.is_some() && status.members.iter().all(|member| member.version.is_some())
@@ -183,26 +234,26 @@ impl EtcdCluster {
         }
         // What is recorded, since the spec may be edited once there is a cluster ID.
         match status.and_then(|status| status.bootstrap.as_ref()?.restore.as_ref()) {
-            Some(restored) => restored.backup.as_deref(),
-            None => self.restore()?.backup_in(
-                status.and_then(|status| status.latest_backup.as_ref()),
-                self.metadata.namespace.as_deref(),
-            ),
+            Some(restored) => Some(restored.needed(namespace)),
+            None => {
+                let latest = status.and_then(|status| status.latest_backup.as_ref());
+                self.restore()?.needed(latest, namespace)
+            }
         }
     }
 }
 
 impl EtcdRestore {
-    /// The EtcdBackup of its namespace that it still needs: from its creation on, so that the snapshot that somebody has just ordered is
-    /// neither pruned nor deleted before the EtcdCluster takes the order up.
-    pub fn needs_backup(&self) -> Option<&str> {
+    /// What it still needs: from its creation on, so that the snapshot that somebody has just ordered is neither pruned nor deleted before the
+    /// EtcdCluster takes the order up.
+    pub fn needs(&self) -> Option<Needed<'_>> {
         let phase = self.status.as_ref().and_then(|status| status.phase);
         let has_ended = matches!(phase, Some(RestorePhase::Complete | RestorePhase::Failed));
         if has_ended || self.metadata.deletion_timestamp.is_some() {
             return None;
         }
         let latest = self.status.as_ref().and_then(|status| status.latest_backup.as_ref());
-        self.spec.snapshot.backup_in(latest, self.metadata.namespace.as_deref())
+        self.spec.snapshot.needed(latest, self.metadata.namespace.as_deref())
     }
 }
 

@@ -421,7 +421,7 @@ pub struct ListedBackups {
 }
 
 /// An object that is restored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Source {
     /// The store.
@@ -431,6 +431,9 @@ pub struct Source {
     /// The SHA-256 that the object in the store must have, in hexadecimal digits. Absent: that of its manifest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
+    /// Its version, in a bucket with versions. One that the store does not know counts as absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version_id: Option<String>,
 }
 
 /// `quorate agent run` in a member's Pod whose bootstrap is a restore (in [`ORDER`]): done before etcd starts, unless the volume has been

@@ -1,6 +1,6 @@
 //! Bad EtcdRestores are refused with a message that says what to do, and the sample passes.
 
-use quorate_api::{EtcdCluster, EtcdRestore, crd};
+use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore, crd};
 use serde_json::{Value, json};
 
 use crate::validation::judge;
@@ -104,6 +104,34 @@ fn o02_the_backup_that_a_restore_still_needs_is_the_recorded_one_whatever_the_sp
             },
         }))
         .unwrap();
-        assert_eq!(cluster.needs_backup(), Some("first"), "demo-0 may still restore it");
+        assert_eq!(cluster.needs().unwrap().backup, Some("first"), "demo-0 may still restore it");
     }
+}
+
+#[test]
+fn o02_what_a_restore_needs_is_known_by_its_object_too_whoever_names_it_and_from_where() {
+    let s3 = |bucket: &str| json!({"s3": {"bucket": bucket, "prefix": "etcd", "credentialsSecret": {"name": "of-june"}}});
+    let backup: EtcdBackup = serde_json::from_value(json!({
+        "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdBackup", "metadata": {"name": "nightly", "namespace": "a"},
+        "spec": {"source": {"cluster": "demo"}, "destination": {"s3": {"bucket": "bucket", "prefix": "etcd"}}},
+    }))
+    .unwrap();
+    let needs = |namespace: &str, snapshot: serde_json::Value, key: &str| {
+        let restore: EtcdRestore = serde_json::from_value(json!({
+            "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdRestore", "metadata": {"name": "r", "namespace": namespace},
+            "spec": {"clusterName": "demo", "clusterID": "a1", "snapshot": snapshot},
+        }))
+        .unwrap();
+        restore.needs().is_some_and(|needed| needed.is(&backup, key))
+    };
+    let source =
+        |bucket: &str| json!({"source": {"destination": s3(bucket), "key": "k", "sha256": "a".repeat(64)}});
+    for namespace in ["a", "of-another"] {
+        assert!(needs(namespace, source("bucket"), "k"));
+        assert!(!needs(namespace, source("bucket"), "another"));
+        assert!(!needs(namespace, source("another"), "k"));
+    }
+    let named = json!({"backupRef": {"name": "nightly"}});
+    assert!(needs("a", named.clone(), "k"));
+    assert!(!needs("of-another", named, "k"), "that is another EtcdBackup");
 }

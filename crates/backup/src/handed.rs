@@ -145,13 +145,12 @@ fn cannot_read(path: &Path, error: &io::Error) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use quorate_api::Destination;
     use sha2::{Digest, Sha256};
 
     use super::*;
 
     fn ordered(sha256: &str) -> Source {
-        Source { destination: Destination::default(), key: "k".to_owned(), sha256: Some(sha256.to_owned()) }
+        Source { key: "k".to_owned(), sha256: Some(sha256.to_owned()), ..Source::default() }
     }
 
     /// A directory with a snapshot that was handed on for the attempt `t-1`, of object `ab`.

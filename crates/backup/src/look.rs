@@ -76,7 +76,7 @@ async fn sight(store: &Store, object: &StoredObject) -> Result<Sight> {
 
 /// The SHA-256 of an object, which is read to its end.
 async fn sha256(store: &Store, object: &StoredObject) -> Result<String> {
-    let mut bytes = store.download(&object.key, object.bytes);
+    let mut bytes = store.download(&object.key, None, object.bytes);
     let mut hash = Sha256::new();
     while let Some(next) = bytes.try_next().await? {
         hash.update(&next);

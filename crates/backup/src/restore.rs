@@ -12,6 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
 
 use crate::auth::AuthScan;
 use crate::codec::Decoder;
+use crate::look::is_of_the_object;
 use crate::spool::{Spool, cannot_write};
 use crate::trailer::{HASH, Trailer, Whole};
 use crate::{Context, Result, Store, codec, hex, manifest};
@@ -26,6 +27,8 @@ pub struct Found {
     key: String,
     sha256: String,
     stored_bytes: u64,
+    /// The version that is read, if the store knows the one of the order.
+    version: Option<String>,
     manifest: Option<Manifest>,
 }
 
@@ -45,6 +48,17 @@ impl Found {
     pub async fn find(source: &Source, context: &Context) -> Result<Self> {
         let store = Store::open(&source.destination, &context.places)?;
         let look = async {
+            if let (Some(version), Some(sha256)) = (&source.version_id, &source.sha256)
+                && let Some(seen) = store.see_version(&source.key, version).await?
+            {
+                // What the key has now may be another object, or none. So may its manifest be.
+                let manifest = match manifest::read(&store, &source.key).await {
+                    Ok(found) => found.filter(|found| found.stored_sha256.eq_ignore_ascii_case(sha256)),
+                    Err(failure) if is_of_the_object(failure.kind) => None,
+                    Err(failure) => return Err(failure),
+                };
+                return Ok((manifest, Some(seen.bytes), Some(version.clone())));
+            }
             let (manifest, size) =
                 (manifest::read(&store, &source.key).await?, store.size(&source.key).await?);
             // What is between answers 404 as well, and then nothing is known of the backup.
@@ -53,9 +67,9 @@ impl Found {
             } else if manifest.is_none() {
                 store.confirm_missing(&manifest::key_of(&source.key)).await?;
             }
-            Ok((manifest, size))
+            Ok((manifest, size, None))
         };
-        let (manifest, stored_bytes) = context.unless_stopped(look).await?;
+        let (manifest, stored_bytes, version) = context.unless_stopped(look).await?;
         let url = store.url(&source.key);
         let Some(stored_bytes) = stored_bytes else {
             return Err(Failure::new(FailureKind::NotInStore, format!("{url} does not exist")));
@@ -86,7 +100,7 @@ impl Found {
             );
             return Err(Failure::new(FailureKind::Mismatch, message));
         }
-        Ok(Self { store, key: source.key.clone(), sha256, stored_bytes, manifest })
+        Ok(Self { store, key: source.key.clone(), sha256, stored_bytes, version, manifest })
     }
 
     /// Its manifest, if it has one.
@@ -174,7 +188,7 @@ impl Found {
     /// Its bytes. They end with an error if they are not those that were stored.
     fn parts<'a>(&'a self, context: &'a Context) -> BoxStream<'a, Result<Bytes>> {
         (context.log)(&format!("downloading {}: {} bytes", self.store.url(&self.key), self.stored_bytes));
-        let parts = self.store.download(&self.key, self.stored_bytes);
+        let parts = self.store.download(&self.key, self.version.as_deref(), self.stored_bytes);
         let begin = (parts, Sha256::new(), 0_u64, 1);
         stream::try_unfold(begin, async move |(mut parts, mut hash, mut bytes, mut quarter)| {
             let Some(part) = parts.try_next().await? else {
@@ -278,6 +292,7 @@ mod tests {
                 destination: server.destination.clone(),
                 key: "a/one".to_owned(),
                 sha256: Some("s".to_owned()),
+                version_id: None,
             };
             let context = server.context();
             let read = async { Found::find(&source, &context).await?.read(&context).await };

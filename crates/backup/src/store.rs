@@ -17,7 +17,7 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
 use object_store::path::Path;
-use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
+use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
 use quorate_api::destination::Destination;
 use quorate_api::job::{Failure, FailureKind, ObjectMark};
 
@@ -152,6 +152,18 @@ impl Store {
         match &self.place {
             Place::Folder(folder) => folder.see(&path).await,
             Place::Remote(store) => Ok(self.optional(store.head(&path).await, key)?.map(seen)),
+        }
+    }
+
+    /// What the store says of a version of an object; `None` if it does not know it, or has none.
+    pub(crate) async fn see_version(&self, key: &str, version: &str) -> Result<Option<Seen>> {
+        let path = self.path(key)?;
+        let Place::Remote(store) = &self.place else { return Ok(None) };
+        let options = GetOptions { version: Some(version.to_owned()), head: true, ..GetOptions::default() };
+        match store.get_opts(&path, options).await {
+            Ok(found) => Ok(Some(seen(found.meta))),
+            Err(error) if explain::names_unknown_header(&error) => Ok(None),
+            Err(error) => self.optional(Err(error), key),
         }
     }
 

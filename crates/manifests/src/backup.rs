@@ -73,6 +73,11 @@ pub fn backup_order(backup: &EtcdBackup, of: Of<'_>) -> Option<BackupOrder> {
     (!order.endpoints.is_empty()).then_some(order)
 }
 
+/// The key of the object that an EtcdBackup stands for: that which it writes, or the one that was there before.
+pub fn object_key(backup: &EtcdBackup) -> String {
+    backup.spec.existing.as_ref().map_or_else(|| key(backup), |existing| existing.key.clone())
+}
+
 /// The order to remove the object of a backup.
 pub fn remove_order(backup: &EtcdBackup) -> RemoveOrder {
     RemoveOrder {
@@ -118,7 +123,9 @@ pub fn look_order(backups: &[&EtcdBackup], read: &[String]) -> Option<LookOrder>
 pub fn verify_order(backup: &EtcdBackup) -> Option<VerifyOrder> {
     let result = backup.status.as_ref()?.result.as_ref()?;
     let destination = backup.spec.destination.clone();
-    let source = Source { destination, key: result.key.clone(), sha256: Some(result.stored_sha256.clone()) };
+    let sha256 = Some(result.stored_sha256.clone());
+    // What is under the key now is what a person would restore, and what is tested.
+    let source = Source { destination, key: result.key.clone(), sha256, version_id: None };
     Some(VerifyOrder { source })
 }
 

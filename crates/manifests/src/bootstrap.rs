@@ -111,11 +111,10 @@ pub(crate) fn of_backup(
         let why = format!("stands for another object than the one in its status. {}", hint.other);
         return Err(not_ready(name, &why));
     }
-    let source = RestoreSource {
-        destination: backup.spec.destination.clone(),
-        key: result.key,
-        sha256: result.stored_sha256,
-    };
+    let destination = backup.spec.destination.clone();
+    // That of a claim is an inode.
+    let version_id = result.mark.and_then(|mark| mark.version_id).filter(|_| destination.pvc.is_none());
+    let source = RestoreSource { destination, key: result.key, sha256: result.stored_sha256, version_id };
     Ok(read(&RestoreStatus {
         backup: Some(name.to_owned()),
         source,
@@ -177,9 +176,9 @@ pub(crate) fn write(restore: &Restore) -> Option<RestoreStatus> {
 pub(crate) fn order(member: &Member<'_>, restore: &Restore) -> Option<Value> {
     let Member { target, token, name, .. } = member;
     let RestoreStatus { source, bump_revision, least_revision, .. } = write(restore)?;
-    let RestoreSource { destination, key, sha256 } = source;
+    let RestoreSource { destination, key, sha256, version_id } = source;
     let order = RestoreOrder {
-        source: Source { destination, key, sha256: Some(sha256) },
+        source: Source { destination, key, sha256: Some(sha256), version_id },
         name: name.as_str().to_owned(),
         initial_cluster: flags::initial_cluster(member),
         token: token.to_string(),

@@ -77,6 +77,7 @@ pub(crate) fn found(
         destination: latest.destination.clone(),
         key: found.key.clone(),
         sha256: found.sha256.clone(),
+        version_id: None,
     };
     Ok(RestoreStatus {
         // Retention keeps it meanwhile, if its EtcdBackup is there.

@@ -115,6 +115,7 @@ fn extracted(member: &MemberName, manifest: Manifest) -> RestoreStatus {
             destination: destination(member),
             key: manifest.key,
             sha256: manifest.stored_sha256,
+            version_id: None,
         },
         bump_revision: DEFAULT_BUMP_REVISION,
         etcd_version: Some(manifest.etcd_version),

@@ -224,7 +224,7 @@ fn o10_the_snapshot_of_an_order_to_restore_is_read_by_a_pod_that_policies_take_f
     }))
     .unwrap();
     let destination = serde_json::from_value(json!({"pvc": {"claimName": "backups"}})).unwrap();
-    let order = ReadOrder { source: Source { destination, key: "k".to_owned(), sha256: None } };
+    let order = ReadOrder { source: Source { destination, key: "k".to_owned(), ..Source::default() } };
     let job = shown(&job::read(&restore, &cluster, &order, 1, 600, &Defaults::default()));
     let metadata = &job["spec"]["template"]["metadata"];
     assert_eq!(metadata["labels"]["team"], "a");
@@ -261,7 +261,7 @@ fn a_restore_test_runs_in_the_image_of_the_etcd_that_the_backup_is_of() {
     let source = Source {
         destination: schedule.spec.backup_template.spec.destination.clone(),
         key: "k".to_owned(),
-        sha256: None,
+        ..Source::default()
     };
     let name = job::verify_name("0c8f27b4-8a5d-4f39-9a94-6a5b7f1f6f0e", i64::from(u32::MAX));
     assert!(name.len() <= 63, "a label of the Pod has it: {name}");
@@ -317,7 +317,8 @@ fn pods_by(defaults: &Defaults, template: &Value, cluster: Option<&EtcdCluster>)
     let backup = backup(&json!({"gcs": {"bucket": "b"}}), template);
     let of = Of::Endpoints(backup.spec.source.endpoints.as_ref().unwrap());
     let order = backup_order(&backup, of).unwrap();
-    let source = Source { destination: backup.spec.destination.clone(), key: "k".to_owned(), sha256: None };
+    let source =
+        Source { destination: backup.spec.destination.clone(), key: "k".to_owned(), ..Source::default() };
     let mut schedule = schedule_with_test();
     schedule.spec.backup_template.spec.job_template.clone_from(&backup.spec.job_template);
     let jobs = [
@@ -394,7 +395,8 @@ fn o07_a_job_that_only_reads_mounts_a_claim_so_that_no_owner_of_a_file_changes()
     let backup = backup(&claim, &json!({}));
     let of = Of::Endpoints(backup.spec.source.endpoints.as_ref().unwrap());
     let order = backup_order(&backup, of).unwrap();
-    let source = Source { destination: backup.spec.destination.clone(), key: "k".to_owned(), sha256: None };
+    let source =
+        Source { destination: backup.spec.destination.clone(), key: "k".to_owned(), ..Source::default() };
     let look = LookOrder { destination: backup.spec.destination.clone(), objects: Vec::new() };
     let (schedule, defaults) = (schedule_with_test(), Defaults::default());
     let reads = [

@@ -140,6 +140,7 @@ fn restore() -> Restore {
             },
             key: "k".to_owned(),
             sha256: "5".repeat(64),
+            version_id: Some("v1".to_owned()),
         },
         bump_revision: 7,
         etcd_version: Some("3.6.16".to_owned()),

@@ -194,7 +194,7 @@ fn a_backup_means_its_object_with_its_hash_once_it_is_complete() {
     }));
     let cluster = cluster.unwrap();
     assert_eq!(bootstrap::backup_to_read(&cluster), Some("nightly"));
-    assert_eq!(cluster.needs_backup(), Some("nightly"));
+    assert_eq!(cluster.needs().unwrap().backup, Some("nightly"));
     let backup = |status: Value| -> EtcdBackup {
         serde_json::from_value(json!({
             "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdBackup", "metadata": { "name": "nightly" },
@@ -283,7 +283,7 @@ fn o02_nothing_starts_before_the_newest_backup_is_recorded_and_then_it_is_the_on
     let recorded = world.status().bootstrap.unwrap().restore.unwrap();
     assert_eq!((&*recorded.source.key, recorded.revision), ("lost/a", Some(7)));
     assert_eq!(recorded.source.destination.prefix(), "etcd");
-    assert_eq!(world.cluster().needs_backup(), Some("nightly-1"), "retention keeps it meanwhile");
+    assert_eq!(world.cluster().needs().unwrap().backup, Some("nightly-1"), "retention keeps it meanwhile");
     // Whatever the status of the look says now: the attempt has its own.
     look(&mut world, found("lost/b"));
     let order = |pod: &Pod| -> RestoreOrder {

@@ -101,7 +101,7 @@ fn verified(destination: &Value, template: &Value) -> Job {
     }))
     .unwrap();
     let destination = schedule.spec.backup_template.spec.destination.clone();
-    let source = Source { destination, key: "k".to_owned(), sha256: Some("a".repeat(64)) };
+    let source = Source { destination, key: "k".to_owned(), sha256: Some("a".repeat(64)), version_id: None };
     job::verify(&schedule, &VerifyOrder { source }, "v", IMAGE, 60, None, &Defaults::default())
 }
 
@@ -136,7 +136,7 @@ fn o07_no_container_of_an_image_that_the_object_names_sees_credentials_or_a_stor
         .unwrap();
         let order = backup_order(&backup, Of::Cluster(&cluster)).unwrap();
         let source =
-            Source { destination: backup.spec.destination.clone(), key: "k".to_owned(), sha256: None };
+            Source { destination: backup.spec.destination.clone(), key: "k".to_owned(), ..Source::default() };
         let read = ReadOrder { source };
         let (backed_up, removed) = (
             job::backup(&backup, &order, Some("demo-client-tls"), 1, 60, Some(&cluster), &defaults),

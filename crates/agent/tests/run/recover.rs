@@ -66,6 +66,7 @@ async fn restored_from(old: &Pod, manifest: &Manifest) -> Pod {
             destination: destination(&old.name),
             key: manifest.key.clone(),
             sha256: Some(manifest.stored_sha256.clone()),
+            version_id: None,
         },
         name: new.name.clone(),
         initial_cluster: format!("{}={}", new.name, new.peer_url()),

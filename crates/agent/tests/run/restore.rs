@@ -45,7 +45,7 @@ impl Backup {
 
     fn source(&self) -> Source {
         let sha256 = Some(self.manifest.stored_sha256.clone());
-        Source { destination: destination(), key: self.manifest.key.clone(), sha256 }
+        Source { destination: destination(), key: self.manifest.key.clone(), sha256, version_id: None }
     }
 
     /// Orders its restore from these Pods.

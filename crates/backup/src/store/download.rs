@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use futures::stream::{self, BoxStream, StreamExt};
-use object_store::ObjectStoreExt;
+use object_store::GetOptions;
 use quorate_api::job::{Failure, FailureKind};
 
 use super::explain::{self, Act};
@@ -16,20 +16,27 @@ use crate::Result;
 const IN_FLIGHT: usize = 2;
 
 impl Store {
-    /// The bytes of an object of this size, in order.
-    pub(crate) fn download<'a>(&'a self, key: &'a str, bytes: u64) -> BoxStream<'a, Result<Bytes>> {
+    /// The bytes of an object of this size, in order: of this version, or of what the key has now.
+    pub(crate) fn download<'a>(
+        &'a self,
+        key: &'a str,
+        version: Option<&'a str>,
+        bytes: u64,
+    ) -> BoxStream<'a, Result<Bytes>> {
         let ranges = (0..bytes).step_by(PART).map(move |from| from..bytes.min(from + PART as u64));
-        let fetch = move |range| async move { self.range(key, range).await };
+        let fetch = move |range| async move { self.range(key, version, range).await };
         stream::iter(ranges).map(fetch).buffered(IN_FLIGHT).boxed()
     }
 
-    async fn range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
+    async fn range(&self, key: &str, version: Option<&str>, range: Range<u64>) -> Result<Bytes> {
         let path = self.path(key)?;
         let bytes = match &self.place {
             Place::Folder(folder) => folder.range(&path, range.clone()).await?,
             Place::Remote(store) => {
-                let bytes = store.get_range(&path, range.clone()).await;
-                bytes.map_err(|error| self.lost(&error, key))?
+                let (range, version) = (Some(range.clone().into()), version.map(str::to_owned));
+                let options = GetOptions { range, version, ..GetOptions::default() };
+                let read = async { store.get_opts(&path, options).await?.bytes().await };
+                read.await.map_err(|error| self.lost(&error, key))?
             }
         };
         if bytes.len() as u64 == range.end - range.start {

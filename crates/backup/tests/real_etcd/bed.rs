@@ -127,7 +127,7 @@ pub fn in_pvc() -> Destination {
 
 pub fn source(destination: &Destination, manifest: &Manifest) -> Source {
     let sha256 = Some(manifest.stored_sha256.clone());
-    Source { destination: destination.clone(), key: manifest.key.clone(), sha256 }
+    Source { destination: destination.clone(), key: manifest.key.clone(), sha256, version_id: None }
 }
 
 pub fn verify_order(destination: &Destination, manifest: &Manifest) -> VerifyOrder {

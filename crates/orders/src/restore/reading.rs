@@ -182,8 +182,8 @@ fn found<'a>(seen: &Seen<'a>, name: &str) -> Option<&'a (&'a Job, JobOutcome)> {
 }
 
 fn order(source: &RestoreSource) -> ReadOrder {
-    let RestoreSource { destination, key, sha256 } = source.clone();
-    ReadOrder { source: Source { destination, key, sha256: Some(sha256) } }
+    let RestoreSource { destination, key, sha256, version_id } = source.clone();
+    ReadOrder { source: Source { destination, key, sha256: Some(sha256), version_id } }
 }
 
 /// What a Job has read.

@@ -220,11 +220,8 @@ fn page(
 
 /// Whether an EtcdBackup is of this object: it wrote it, or stands for it.
 fn stands_for(backup: &EtcdBackup, order: &ListOrder, key: &str) -> bool {
-    let own = match &backup.spec.existing {
-        Some(existing) => existing.key == key,
-        None => quorate_manifests::backup::key(backup) == key,
-    };
-    own && backup.spec.destination.is_same_place(&order.destination)
+    quorate_manifests::backup::object_key(backup) == key
+        && backup.spec.destination.is_same_place(&order.destination)
 }
 
 fn end(

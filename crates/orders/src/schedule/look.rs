@@ -7,7 +7,7 @@
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_core::ResourceExt;
-use quorate_api::backup::{BackupCondition, BackupPhase, EtcdBackupStatus, LastLook};
+use quorate_api::backup::{BackupCondition, BackupPhase, BackupResult, EtcdBackupStatus, LastLook};
 use quorate_api::job::{Answer, FailureKind, LookOrder, Looked, ObjectMark};
 use quorate_api::schedule::{EtcdBackupScheduleStatus, ScheduleCondition, StoreLook};
 use quorate_api::{Destination, EtcdBackup, Explanation, Reason};
@@ -35,6 +35,9 @@ const AGAIN: Span = Span::seconds(3600);
 
 /// How many objects one look is for: their names fit into a termination message, all of them.
 const MOST: usize = 40;
+
+/// How many objects that seem to be written again one look reads to their end.
+const DOUBTFUL: usize = 3;
 
 /// How many names a message has.
 const NAMED: usize = 3;
@@ -91,11 +94,18 @@ impl Found {
         }
     }
 
-    /// What the EtcdBackup says. `url`: of its object.
-    fn why(&self, url: &str) -> Explanation {
+    /// What the EtcdBackup says of the object in its result.
+    fn why(&self, result: &BackupResult) -> Explanation {
+        let url = &result.url;
+        let version = result.mark.as_ref().and_then(|mark| mark.version_id.as_ref());
+        let version = version.filter(|_| !url.starts_with("pvc://"));
         let lost = |what: &str| {
+            let is_lost = version.map_or_else(
+                || "this backup cannot be restored".to_owned(),
+                |version| format!("a restore takes version {version} of it, as long as the store keeps that"),
+            );
             format!(
-                "{url}, or the manifest beside it, {what}: this backup cannot be restored. Find out what deletes in the store \
+                "{url}, or the manifest beside it, {what}: {is_lost}. Find out what deletes in the store \
                  (a lifecycle rule, a person, an intruder). If it is needed no more, delete this EtcdBackup"
             )
         };
@@ -350,7 +360,7 @@ fn to_read(all: &[(Instant, &EtcdBackup)], looked_at: &[&EtcdBackup], now: Insta
     let there = looked_at.iter().copied().filter(|backup| !is_gone(backup) && !was_read);
     let turn = there.filter_map(|backup| Some((since(backup)?, backup)));
     let turn = turn.filter(|(read, _)| now - *read >= EACH).min_by_key(|(read, _)| *read);
-    let doubtful = looked_at.iter().copied().filter(|backup| is_gone(backup));
+    let doubtful = looked_at.iter().copied().filter(|backup| is_gone(backup)).take(DOUBTFUL);
     doubtful.chain(turn.map(|(_, backup)| backup)).map(ResourceExt::name_any).collect()
 }
 
@@ -389,8 +399,8 @@ fn sightings(
         let name = backup.name_any();
         let found = Found::of(found, &name);
         let status = backup.status.as_ref();
-        let url = status.and_then(|status| status.result.as_ref()).map(|result| result.url.as_str());
-        let why = found.why(url.unwrap_or_default());
+        let result = status.and_then(|status| status.result.clone());
+        let why = found.why(&result.unwrap_or_default());
         let is_there = found.is_there();
         if !is_there && !is_gone(backup) {
             lost.push(name.clone());

@@ -181,7 +181,7 @@ impl World {
 
     /// What the store has that the order names.
     fn object_of(&mut self, order: &RestoreOrder) -> Option<Arc<Snap>> {
-        let Source { destination, key, sha256 } = &order.source;
+        let Source { destination, key, sha256, version_id: _ } = &order.source;
         if destination.pvc.is_none() {
             assert_eq!(sha256.as_deref(), Some(SHA256), "the order names another object");
             return Some(SNAP.clone());

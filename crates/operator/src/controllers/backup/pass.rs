@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource as _, ResourceExt};
 use quorate_api::backup::EtcdBackupStatus;
 use quorate_api::backup::{BackupCondition, BackupPhase};
@@ -380,23 +381,28 @@ impl BackupWorker {
         }
     }
 
-    /// An EtcdCluster of this namespace that still begins with it, or an EtcdRestore that is not over.
+    /// An EtcdCluster that still begins with it, or an EtcdRestore that is not over: of any namespace, by its name or by its object.
     fn used_by(&self, backup: &EtcdBackup) -> Option<User> {
-        let mut clusters = self.controller.clusters.in_namespace(&self.root.namespace).into_iter();
-        let needs = |cluster: &Arc<ReadCluster>| {
-            let needed = cluster.0.as_ref().ok().and_then(|cluster| cluster.needs_backup());
-            needed == backup.metadata.name.as_deref()
+        let key = backup::object_key(backup);
+        let name = |user: &ObjectMeta| {
+            let (namespace, name) = (user.namespace.as_deref().unwrap_or_default(), user.name.as_deref());
+            let name = name.unwrap_or_default();
+            if namespace == self.root.namespace { name.to_owned() } else { format!("{namespace}/{name}") }
         };
-        if let Some(cluster) = clusters.find(needs) {
-            return Some(User::Cluster(cluster.name_any()));
+        let needs = |cluster: &Arc<ReadCluster>| {
+            let needed = cluster.0.as_ref().ok().and_then(|cluster| cluster.needs());
+            needed.is_some_and(|needed| needed.is(backup, &key))
+        };
+        if let Some(cluster) = self.controller.clusters.all().into_iter().find(needs) {
+            return Some(User::Cluster(name(cluster.meta())));
         }
         // Without a result nothing can be restored from it: the two would wait for each other.
         backup.status.as_ref()?.result.as_ref()?;
-        let restores = self.controller.restores.get(&self.root).objects.into_values();
-        let mut pending = restores.filter(|restore| {
-            restore.0.as_ref().is_ok_and(|restore| restore.needs_backup() == backup.metadata.name.as_deref())
+        let mut pending = self.controller.all_restores.all().into_iter().filter(|restore| {
+            let needed = restore.0.as_ref().ok().and_then(|restore| restore.needs());
+            needed.is_some_and(|needed| needed.is(backup, &key))
         });
-        pending.next().map(|restore| User::Restore(restore.name_any()))
+        pending.next().map(|restore| User::Restore(name(restore.meta())))
     }
 
     /// The Jobs of this EtcdBackup. Those of an earlier one of its name go with that.

@@ -258,7 +258,7 @@ impl ScheduleWorker {
         let runtime = &controller.runtime;
         let children = Writer::<EtcdBackup>::new(runtime, &self.root.namespace);
         let schedules = Writer::<EtcdBackupSchedule>::new(runtime, &self.root.namespace);
-        let used = self.used_by_restores();
+        let used = self.used_by_restores(backups);
         let (now, clock) = (runtime.clock.now(), runtime.api_clock.difference());
         let mut judge =
             Judge::of(Scene { schedule, status: &decision.status, backups, used: &used, clock, now });
@@ -271,7 +271,7 @@ impl ScheduleWorker {
                 None => None,
             };
             let now = runtime.clock.now();
-            judge.see(runtime.api_clock.difference(), self.used_by_restores());
+            judge.see(runtime.api_clock.difference(), self.used_by_restores(backups));
             if let Err(why) = judge.may_prune(backup, stays.as_ref()) {
                 tracing::info!("EtcdBackup {name} is not deleted now: {}", why.name());
                 continue;
@@ -336,17 +336,18 @@ impl ScheduleWorker {
         self.controller.runtime.events.publish(&mut self.reported, notice);
     }
 
-    /// The EtcdBackups that EtcdClusters of this namespace still begin with, and those that an EtcdRestore names which is not over.
-    fn used_by_restores(&self) -> BTreeSet<String> {
-        let clusters = &self.controller.clusters;
-        let roots = clusters.roots().into_iter().filter(|root| root.namespace == self.root.namespace);
-        let clusters = roots.filter_map(|root| clusters.get(&root).objects.remove(&root.name));
-        let needed = |cluster: Arc<ReadCluster>| cluster.0.as_ref().ok()?.needs_backup().map(str::to_owned);
-        let mut used: BTreeSet<String> = clusters.filter_map(needed).collect();
-        let restores = self.controller.restores.in_namespace(&self.root.namespace);
-        let named = restores.iter().filter_map(|restore| restore.0.as_ref().ok()?.needs_backup());
-        used.extend(named.map(str::to_owned));
-        used
+    /// Those of these EtcdBackups that an EtcdCluster still begins with, or that an EtcdRestore needs which is not over: of any namespace, by
+    /// name or by the object.
+    fn used_by_restores(&self, backups: &[&EtcdBackup]) -> BTreeSet<String> {
+        let (clusters, restores) = (self.controller.clusters.all(), self.controller.restores.all());
+        let of_clusters = clusters.iter().filter_map(|cluster| cluster.0.as_ref().ok()?.needs());
+        let of_restores = restores.iter().filter_map(|restore| restore.0.as_ref().ok()?.needs());
+        let needed: Vec<_> = of_clusters.chain(of_restores).collect();
+        let is_used = |backup: &&&EtcdBackup| {
+            let key = quorate_manifests::backup::object_key(backup);
+            needed.iter().any(|needed| needed.is(backup, &key))
+        };
+        backups.iter().filter(is_used).map(|backup| backup.name_any()).collect()
     }
 
     fn jobs(&self, schedule: &EtcdBackupSchedule) -> Vec<Arc<Job>> {
