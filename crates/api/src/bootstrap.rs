@@ -233,13 +233,10 @@ impl EtcdCluster {
             return None;
         }
         // What is recorded, since the spec may be edited once there is a cluster ID.
-        match status.and_then(|status| status.bootstrap.as_ref()?.restore.as_ref()) {
-            Some(restored) => Some(restored.needed(namespace)),
-            None => {
-                let latest = status.and_then(|status| status.latest_backup.as_ref());
-                self.restore()?.needed(latest, namespace)
-            }
+        if let Some(restored) = status.and_then(|status| status.bootstrap.as_ref()?.restore.as_ref()) {
+            return Some(restored.needed(namespace));
         }
+        self.restore()?.needed(status.and_then(|status| status.latest_backup.as_ref()), namespace)
     }
 }
 

@@ -91,7 +91,7 @@ async fn history(seed: u64) -> Result<()> {
 async fn histories(of: impl Iterator<Item = u64>) -> Result<()> {
     let only: Option<u64> = std::env::var("QUORATE_SEED").ok().and_then(|seed| seed.parse().ok());
     for seed in of.filter(|seed| only.is_none_or(|only| *seed == only)) {
-        history(seed).await.with_context(|| format!("QUORATE_SEED={seed}"))?;
+        Box::pin(history(seed)).await.with_context(|| format!("QUORATE_SEED={seed}"))?;
     }
     Ok(())
 }

@@ -59,10 +59,12 @@ async fn run_story(crash: Option<CrashPoint>) -> Result<BTreeMap<String, u64>> {
 
 #[tokio::test(start_paused = true)]
 async fn a_crash_at_any_step_does_not_change_which_objects_are_created_and_deleted() -> Result<()> {
-    let clean = run_story(None).await?;
+    let clean = Box::pin(run_story(None)).await?;
     assert!(clean.values().any(|count| *count > 0), "nothing was counted");
     for point in CrashPoint::all().filter(|point| STEPS.contains(&point.step)) {
-        let writes = run_story(Some(point)).await.map_err(|error| error.context(format!("crash {point}")))?;
+        let writes = Box::pin(run_story(Some(point)))
+            .await
+            .map_err(|error| error.context(format!("crash {point}")))?;
         for (object, count) in writes.iter().filter(|(object, _)| !object.contains("vent")) {
             let allowed = clean.get(object).copied().unwrap_or(0);
             ensure!(*count <= allowed, "crash {point}: {object} {count} times, {allowed} without a crash");

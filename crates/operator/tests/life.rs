@@ -99,7 +99,7 @@ async fn a_hung_member_is_reported_within_half_a_minute_although_no_pod_changed(
 
 #[tokio::test(start_paused = true)]
 async fn r14_a_cluster_whose_members_hang_does_not_delay_another() -> Result<()> {
-    let (undisturbed, beside) = ten_beside_a_hung_cluster().await?;
+    let (undisturbed, beside) = Box::pin(ten_beside_a_hung_cluster()).await?;
     assert!(beside < undisturbed * 2 + Duration::from_secs(1), "{beside:?} instead of {undisturbed:?}");
     Ok(())
 }
@@ -107,7 +107,7 @@ async fn r14_a_cluster_whose_members_hang_does_not_delay_another() -> Result<()>
 #[tokio::test(start_paused = true)]
 async fn without_r14_a_cluster_whose_members_hang_delays_the_others() -> Result<()> {
     let _broken = Broken::rule("R14");
-    let (undisturbed, beside) = ten_beside_a_hung_cluster().await?;
+    let (undisturbed, beside) = Box::pin(ten_beside_a_hung_cluster()).await?;
     assert!(
         beside > undisturbed * 2 + Duration::from_secs(1),
         "this test does not detect that R14 is broken: {beside:?}"

@@ -50,7 +50,7 @@ async fn every_command_of_the_install_page_works() -> Result<()> {
     let writer = Writer::start(&world, "demo").await?;
     reader.upgrade_the_chart().await?;
     reader.uninstall_and_keep_clusters().await?;
-    reader.upgrade_plain_manifests().await?;
+    Box::pin(reader.upgrade_plain_manifests()).await?;
     reader.switch_from_plain_manifests_to_the_chart().await?;
     writer.stop().await?.are_all_readable(&world, "demo").await?;
     reader.remove_everything().await?;

@@ -9,7 +9,7 @@ use kube::{Resource as _, ResourceExt};
 use quorate_api::backup::EtcdBackupStatus;
 use quorate_api::backup::{BackupCondition, BackupPhase};
 use quorate_api::job::RemoveOrder;
-use quorate_api::{EtcdBackup, Explanation, Reason, keys};
+use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore, Explanation, Reason, keys};
 use quorate_manifests::{backup, job};
 use quorate_model::{Instant, Step};
 use quorate_orders::backup as orders;
@@ -390,7 +390,7 @@ impl BackupWorker {
             if namespace == self.root.namespace { name.to_owned() } else { format!("{namespace}/{name}") }
         };
         let needs = |cluster: &Arc<ReadCluster>| {
-            let needed = cluster.0.as_ref().ok().and_then(|cluster| cluster.needs());
+            let needed = cluster.0.as_ref().ok().and_then(EtcdCluster::needs);
             needed.is_some_and(|needed| needed.is(backup, &key))
         };
         if let Some(cluster) = self.controller.clusters.all().into_iter().find(needs) {
@@ -399,7 +399,7 @@ impl BackupWorker {
         // Without a result nothing can be restored from it: the two would wait for each other.
         backup.status.as_ref()?.result.as_ref()?;
         let mut pending = self.controller.all_restores.all().into_iter().filter(|restore| {
-            let needed = restore.0.as_ref().ok().and_then(|restore| restore.needs());
+            let needed = restore.0.as_ref().ok().and_then(EtcdRestore::needs);
             needed.is_some_and(|needed| needed.is(backup, &key))
         });
         pending.next().map(|restore| User::Restore(name(restore.meta())))
