@@ -1,6 +1,5 @@
 //! The member list of a calm cluster. It changes by an entry of etcd's log and in no other way, so it holds as long as nothing is
-//! committed, and a look at a calm cluster is one Status of each member. Where clients write, it is believed for a while: nearly every entry
-//! is theirs, and no act rests on a list of an earlier pass. Losing it costs one call.
+//! committed, and a look at a calm cluster is one Status of each member. Losing it costs one call.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +8,6 @@ use quorate_model::{Instant, MemberName, Span};
 
 /// How long a list is believed to hold without being read again. It holds longer by all that is known of etcd.
 const READ_AGAIN: Span = Span::seconds(600);
-
-/// How long it is believed where something was committed since. A membership that somebody else changes is seen by then.
-const BELIEVED: Span = Span::seconds(120);
 
 /// The last list that was read, and what was committed then.
 #[derive(Clone, Debug, Default)]
@@ -40,8 +36,7 @@ impl Calm {
         }
     }
 
-    /// The list, if it still holds: every member of it answers, nobody else does, and nothing was committed since it was read, or not long
-    /// ago.
+    /// The list, if it still holds: every member of it answers, nobody else does, and nothing was committed since it was read.
     pub(crate) fn list_that_holds(
         &self,
         answers: &Answers,
@@ -55,9 +50,7 @@ impl Calm {
             replies.any(|status| status.member_id == listed.id && status.cluster_id == list.cluster_id)
         };
         let all_answer = answers.len() == list.members.len() && list.members.iter().all(answer_as_listed);
-        let is_believed = committed
-            .is_some_and(|committed| committed == *index || (committed > *index && now - list.at < BELIEVED));
-        (is_recent && all_answer && is_believed).then_some(list)
+        (is_recent && all_answer && committed == Some(*index)).then_some(list)
     }
 }
 
@@ -108,20 +101,18 @@ mod tests {
     }
 
     #[test]
-    fn a_list_holds_and_no_longer_than_two_minutes_where_anything_is_committed_that_the_operator_did_not_propose()
-     {
+    fn a_list_holds_until_anything_is_committed_that_the_operator_did_not_propose() {
         let mut calm = known();
         let holds = |calm: &Calm, committed, after| {
             calm.list_that_holds(&answers(&[1, 2, 3]), committed, NOW + Span::seconds(after)).is_some()
         };
         assert!(holds(&calm, Some(7), 30));
-        assert!(holds(&calm, Some(8), 119), "clients write");
-        assert!(!holds(&calm, Some(8), 120), "a change of membership is an entry");
+        assert!(!holds(&calm, Some(8), 30), "a change of membership is an entry");
         assert!(!holds(&calm, None, 30), "no leader");
         calm.entry_is_committed();
         assert!(!holds(&calm, Some(7), 30), "another log");
         assert!(holds(&calm, Some(8), 30));
-        assert!(!holds(&calm, Some(9), 120));
+        assert!(!holds(&calm, Some(9), 30));
         assert!(!holds(&calm, Some(8), 600), "after a while it is read in any case");
         let before = Instant(NOW.0 - 1);
         assert!(
