@@ -344,8 +344,10 @@ fn begin(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, needed: &[&EtcdB
         }
     }
     let uid = schedule.metadata.uid.as_deref().unwrap_or_default();
-    let backups = looked_at.iter().map(|backup| backup.name_any()).collect();
     let read = to_read(&all, &looked_at, now);
+    // What was not as it was written is believed again by its bytes alone: a disk that spoils them changes nothing that the store says.
+    looked_at.retain(|backup| !is_gone(backup) || read.contains(&backup.name_any()));
+    let backups = looked_at.iter().map(|backup| backup.name_any()).collect();
     let job_name = look_name(uid, now.0 / 1000);
     let then = ordered(seen, &looked_at, &read);
     status.look = Some(StoreLook { job_name, backups, read, ..StoreLook::default() });

@@ -172,6 +172,30 @@ fn o15_an_object_that_was_written_again_is_no_backup_until_its_bytes_were_read()
 }
 
 #[test]
+fn o15_what_was_read_and_is_spoilt_is_believed_again_by_no_look_that_does_not_read_it() {
+    let day = |day: u8| format!("2026-11-{day:02}T06:00:00Z");
+    let mut backups: Vec<EtcdBackup> = (1..=5).map(|date| child(&day(date), "Complete")).collect();
+    for backup in &mut backups {
+        let time = serde_json::from_value(json!(day(6))).unwrap();
+        backup.status.as_mut().unwrap().last_look = Some(LastLook::new(time, false));
+    }
+    let of = schedule(json!({}), json!({"lastScheduled": "2026-11-06T06:00:00Z"}));
+    let first = plain(&of, &backups, "2026-11-06T07:10:00Z");
+    let look = first.status.look.clone().unwrap();
+    assert_eq!((look.backups.len(), &look.backups), (3, &look.read), "each of them is read");
+    // The others keep what was found, and come next.
+    let changed = Answer::Looked(Looked { changed: look.backups.clone(), ..Looked::default() });
+    let found = answered(&of, &backups, &first, changed, "2026-11-06T07:11:00Z");
+    let backups = with_sightings(&backups, &found);
+    assert!(backups.iter().all(|backup| !backup.status.as_ref().unwrap().last_look.as_ref().unwrap().found));
+    let mut since = of;
+    since.status = Some(found.status);
+    let next = plain(&since, &backups, "2026-11-06T07:12:00Z").status.look.unwrap();
+    assert_eq!((next.backups.len(), &next.backups), (2, &next.read));
+    assert!(next.backups.iter().all(|name| !look.backups.contains(name)));
+}
+
+#[test]
 fn o12_a_backup_on_order_waits_while_the_clocks_differ() {
     let mut ordered = schedule(json!({}), json!({"lastScheduled": "2026-11-01T06:00:00Z"}));
     ordered.metadata.annotations =
