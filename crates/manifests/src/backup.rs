@@ -124,7 +124,7 @@ pub fn verify_order(backup: &EtcdBackup) -> Option<VerifyOrder> {
     let result = backup.status.as_ref()?.result.as_ref()?;
     let destination = backup.spec.destination.clone();
     let sha256 = Some(result.stored_sha256.clone());
-    // What is under the key now is what a person would restore, and what is tested.
+    // What the key has now: that somebody has written another object there is found.
     let source = Source { destination, key: result.key.clone(), sha256, version_id: None };
     Some(VerifyOrder { source })
 }

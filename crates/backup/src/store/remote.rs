@@ -54,10 +54,7 @@ pub(super) fn s3(spec: &S3, places: &Places) -> Result<(Arc<dyn ObjectStore>, Up
             host_of_bucket(endpoint, &spec.bucket)
         });
     }
-    // One from the environment is that of the node, where the bucket need not be: but it is the best guess.
-    if spec.region.is_some() || spec.endpoint.is_some() {
-        builder = builder.with_region(spec.region.as_deref().unwrap_or("us-east-1"));
-    }
+    builder = in_region(builder, spec);
     // A bucket with object lock takes no write without one, and the signed hash of the payload does not count.
     match spec.checksum.unwrap_or_default() {
         ChecksumHeader::Sha256 => builder = builder.with_checksum_algorithm(Checksum::SHA256),
@@ -75,15 +72,20 @@ pub(super) fn s3(spec: &S3, places: &Places) -> Result<(Arc<dyn ObjectStore>, Up
 /// The identity of the Job itself, from its environment. Its token is fetched from the server of the cloud by public authorities, whatever the
 /// bucket's server is verified by: whoever names a `caSecret` must not get the token.
 fn identity_of_job(spec: &S3) -> Result<AmazonS3Builder> {
-    let mut own = AmazonS3Builder::from_env()
+    let own = AmazonS3Builder::from_env()
         .with_bucket_name(&spec.bucket)
         .with_client_options(with_timeouts(ClientOptions::new()))
         .with_retry(retry());
-    if spec.region.is_some() || spec.endpoint.is_some() {
-        own = own.with_region(spec.region.as_deref().unwrap_or("us-east-1"));
-    }
-    let own = own.build().map_err(|error| no_client(&error, spec))?;
+    let own = in_region(own, spec).build().map_err(|error| no_client(&error, spec))?;
     Ok(AmazonS3Builder::from_env().with_credentials(own.credentials().clone()))
+}
+
+/// One from the environment is that of the node, where the bucket need not be: but it is the best guess.
+fn in_region(builder: AmazonS3Builder, spec: &S3) -> AmazonS3Builder {
+    if spec.region.is_none() && spec.endpoint.is_none() {
+        return builder;
+    }
+    builder.with_region(spec.region.as_deref().unwrap_or("us-east-1"))
 }
 
 /// A bucket of Google Cloud Storage.

@@ -282,7 +282,6 @@ impl World {
         self.faults.data_destroyed.insert(member.to_owned())
     }
 
-    /// Only a disk with a Pod on it: another one meets no write.
     /// The kubelet stops etcd and writes that the Pod has failed. Nobody deletes the Pod but the operator.
     fn shut_down_node(&mut self, member: &str) -> bool {
         let Some(pod) = self.object(Kind::Pod, member).filter(|pod| !deleting(pod)) else { return false };
@@ -296,6 +295,7 @@ impl World {
         self.write_status_of(&pod, json!({ "phase": "Failed", "reason": "Terminated", "message": message }))
     }
 
+    /// Only a disk with a Pod on it: another one meets no write.
     fn break_disk(&mut self, member: &str, disk: Disk) -> bool {
         let on_disk = |pod: &&Running| pod.member == member && !pod.dir.starts_with("memory of");
         let Some(dir) = self.pods.values().find(on_disk).map(|pod| pod.dir.clone()) else { return false };
