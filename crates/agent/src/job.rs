@@ -62,6 +62,9 @@ pub struct PlacesArgs {
     /// A directory on a volume of the Job.
     #[arg(long, hide = true, default_value = job::SCRATCH_DIR)]
     pub scratch: PathBuf,
+    /// The keys of the namespace that sign manifests.
+    #[arg(long, hide = true, default_value = job::SIGNING_KEYS_DIR)]
+    pub signing_keys: PathBuf,
 }
 
 impl PlacesArgs {
@@ -74,6 +77,7 @@ impl PlacesArgs {
             pvc: self.store_pvc.clone(),
             etcd_tls: self.etcd_tls.clone(),
             scratch: self.scratch.clone(),
+            signing_keys: self.signing_keys.clone(),
         };
         Context { places, stop, log: log::info }
     }
@@ -302,7 +306,11 @@ mod tests {
         let left_out = vec!["x".repeat(900); 5];
         let found = Answer::Found(FoundBackup { skipped: left_out, ..FoundBackup::default() });
         let notes = vec!["x\n".repeat(400); 3];
-        let backups = vec![ExistingObject { key: "k".repeat(230), sha256: "5".repeat(64) }; 10];
+        let backups =
+            vec![
+                ExistingObject { key: "k".repeat(230), sha256: "5".repeat(64), ..ExistingObject::default() };
+                10
+            ];
         let listed = Answer::Listed(ListedBackups { backups, notes, ..ListedBackups::default() });
         for answer in [failed, backed_up, found, listed, Answer::Removed] {
             let text = to_json(answer);

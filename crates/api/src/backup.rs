@@ -142,6 +142,10 @@ pub struct ExistingObject {
         ),
     ]))]
     pub sha256: String,
+    /// Believe what the manifest says, such as time, revision and cluster ID, although no key of this namespace has signed it. The SHA-256 of
+    /// the object counts in any case.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_unsigned: bool,
 }
 
 /// An etcd that the operator does not run.

@@ -27,6 +27,18 @@ pub const IDENTITIES_DIR: &str = "/etc/quorate/store/identities";
 /// Where the claim of a `pvc` destination is mounted.
 pub const PVC_DIR: &str = "/var/lib/quorate/store";
 
+/// The Secret of a namespace with the keys that sign the manifests of its backups: each entry is one. It never is in a store.
+pub const SIGNING_SECRET: &str = "quorate-backup-keys";
+
+/// The entry that signs. Signatures by any other entry are accepted, too.
+pub const SIGNING_KEY: &str = "key";
+
+/// The least bytes of a key (RFC 2104 advises the length of the hash).
+pub const SIGNING_KEY_BYTES: usize = 32;
+
+/// Where [`SIGNING_SECRET`] is mounted.
+pub const SIGNING_KEYS_DIR: &str = "/etc/quorate/signing-keys";
+
 /// The directory with `tls.crt`, `tls.key` and `ca.crt` for connections to etcd.
 pub const ETCD_TLS_DIR: &str = "/etc/quorate/etcd";
 
@@ -158,6 +170,19 @@ pub struct Manifest {
     pub started: String,
     /// When the object was complete, RFC 3339.
     pub finished: String,
+    /// Who vouches for all of the above. Absent where the namespace had no key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<Signature>,
+}
+
+/// A signature of a manifest by a key of the namespace of its EtcdBackup.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Signature {
+    /// The first 16 hexadecimal digits of the SHA-256 of the key.
+    pub key_id: String,
+    /// HMAC-SHA256 of the manifest without this signature, in hexadecimal digits.
+    pub hmac: String,
 }
 
 /// What a store says of an object beside its size. Another object under the same key has another one.
@@ -312,6 +337,9 @@ pub struct FindOrder {
     /// Whether there are identities for an encrypted one.
     #[serde(default)]
     pub has_identities: bool,
+    /// Also one whose manifest no key of the namespace has signed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_unsigned: bool,
 }
 
 /// An EtcdCluster by name.
@@ -359,6 +387,9 @@ pub struct FoundBackup {
     /// How many of those are of the cluster.
     #[schemars(with = "i64")]
     pub of_cluster: u64,
+    /// The key that has signed its manifest. Absent: no key of this namespace.
+    #[serde(rename = "signedBy", skip_serializing_if = "Option::is_none")]
+    pub signed_by: Option<String>,
     /// What was left out although it would have come first, and manifests that cannot be read: each with the reason. No more than five.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<String>,
@@ -383,6 +414,9 @@ pub struct InspectOrder {
     pub sha256: String,
     /// The name of the EtcdCluster that it must be of.
     pub cluster: String,
+    /// Also one whose manifest no key of the namespace has signed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_unsigned: bool,
 }
 
 /// `quorate agent list-backups`: what a store has of one EtcdCluster, a page at a time, the newest first. Nothing is downloaded.
@@ -398,6 +432,9 @@ pub struct ListOrder {
     pub after: Option<ListedUpTo>,
     /// How many backups the page has at most.
     pub most: usize,
+    /// Also those whose manifests no key of the namespace has signed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_unsigned: bool,
 }
 
 /// A page of what a store has.

@@ -203,6 +203,9 @@ pub const BACKUP_NOW: &str = "operator.etcd.io/backup-now";
 /// Kubernetes were lost; the value is a word that was not used before.
 pub const CATALOG: &str = "operator.etcd.io/catalog";
 
+/// Annotation beside [`CATALOG`]: with the value `true`, also backups whose manifests no key of the namespace has signed.
+pub const CATALOG_ALLOWS_UNSIGNED: &str = "operator.etcd.io/catalog-allow-unsigned";
+
 /// Annotation on EtcdBackups that the operator creates with `spec.existing`: the key of the object. One that has it and not that field lost it to
 /// an older definition, and must not be taken for an order.
 pub const EXISTING_OBJECT: &str = "operator.etcd.io/existing-object";

@@ -42,6 +42,10 @@ pub struct LatestBackup {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", extend("format" = "date-time", "maxLength" = 35))]
     pub before: Option<Time>,
+
+    /// Also backups whose manifests no key of this namespace has signed. Whoever can add objects to the store can then decide what is restored.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_unsigned: bool,
 }
 
 /// The look for the newest backup, and the one that it found. Once there is one, no other is looked for.

@@ -13,6 +13,7 @@ use crate::codec::{self, Encoder};
 use crate::manifest::{self, FORMAT};
 use crate::pace::{self, Pace};
 use crate::room;
+use crate::signature::Keys;
 use crate::source::{self, Chosen};
 use crate::spool::Spool;
 use crate::store::{Abandoned, Created, Upload};
@@ -62,8 +63,12 @@ async fn take(
     wrote: &mut bool,
     context: &Context,
 ) -> Result<Manifest> {
+    let keys = Keys::read(&context.places.signing_keys)?;
+    if !keys.can_sign() {
+        (context.log)("the namespace has no key to sign the manifest with");
+    }
     let mut sight = Sight::Reads;
-    match context.unless_stopped(earlier_try(store, order)).await {
+    match context.unless_stopped(earlier_try(store, order, &keys)).await {
         Ok(None) => {}
         Ok(Some(complete)) => {
             (context.log)(&format!("{} is there already, complete", store.url(&order.key)));
@@ -98,7 +103,7 @@ async fn take(
         let whole = send(order, &chosen, recipients, &mut upload, context).await?;
         // Another try of the same Job may have been faster.
         let faster = match sight {
-            Sight::Reads => earlier_try(store, order).await?,
+            Sight::Reads => earlier_try(store, order, &keys).await?,
             Sight::Blind => None,
         };
         Ok(((chosen, started, whole), faster))
@@ -127,7 +132,7 @@ async fn take(
         // The store has checked what it was sent, or has no way to.
         Sight::Blind => stored.mark,
     };
-    let manifest = Manifest {
+    let mut manifest = Manifest {
         auth_enabled: None,
         format: FORMAT,
         origin: order.origin.clone(),
@@ -148,7 +153,9 @@ async fn take(
         ordered: order.ordered.clone(),
         started,
         finished: now(),
+        signature: None,
     };
+    keys.sign(&mut manifest);
     complete(store, &manifest, sight).await?;
     Ok(manifest)
 }
@@ -163,14 +170,17 @@ enum Sight {
 /// The manifest of this very backup, if it was taken before and is complete.
 pub async fn taken(order: &BackupOrder, context: &Context) -> Result<Option<Manifest>> {
     let store = Store::open(&order.destination, &context.places)?;
-    context.unless_stopped(earlier_try(&store, order)).await
+    let keys = Keys::read(&context.places.signing_keys)?;
+    context.unless_stopped(earlier_try(&store, order, &keys)).await
 }
 
 /// The manifest of an earlier try of this very backup, if that is complete. What it left otherwise is replaced.
-async fn earlier_try(store: &Store, order: &BackupOrder) -> Result<Option<Manifest>> {
-    let Some(found) = manifest::read(store, &order.key).await? else { return Ok(None) };
+async fn earlier_try(store: &Store, order: &BackupOrder, keys: &Keys) -> Result<Option<Manifest>> {
+    let Some((found, doubt)) = manifest::read_signed(store, &order.key, keys).await? else { return Ok(None) };
     is_ours(store, &found, &order.origin.backup_uid)?;
-    if store.size(&order.key).await? == Some(found.stored_bytes) {
+    // Whoever writes to the store can say that the backup was taken.
+    let is_believed = doubt.is_none() || !keys.can_sign();
+    if is_believed && store.size(&order.key).await? == Some(found.stored_bytes) {
         return Ok(Some(found));
     }
     // It must not seem to describe the object that is written now.

@@ -33,6 +33,8 @@ pub struct Places {
     pub etcd_tls: PathBuf,
     /// A directory on a volume of the Job.
     pub scratch: PathBuf,
+    /// A file for each key of the namespace that signs manifests.
+    pub signing_keys: PathBuf,
 }
 
 impl Default for Places {
@@ -44,6 +46,7 @@ impl Default for Places {
             pvc: job::PVC_DIR.into(),
             etcd_tls: job::ETCD_TLS_DIR.into(),
             scratch: job::SCRATCH_DIR.into(),
+            signing_keys: job::SIGNING_KEYS_DIR.into(),
         }
     }
 }

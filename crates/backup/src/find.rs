@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use quorate_api::job::{Failure, FailureKind, FindOrder, FoundBackup, Manifest};
 use serde::Deserialize;
 
+use crate::signature::Keys;
 use crate::store::LISTED;
 use crate::{Context, Result, Store, manifest};
 use choice::Choice;
@@ -26,6 +27,8 @@ const MANIFEST: &str = ".json";
 enum Read {
     /// A manifest that this program reads.
     Manifest(Box<Manifest>),
+    /// One that no key of the namespace has signed: why that is so.
+    Unsigned(Box<Manifest>, String),
     /// It is gone since the list, or something else: why it is left out, for people.
     Other(Option<String>),
 }
@@ -38,10 +41,17 @@ pub async fn find(order: &FindOrder, context: &Context) -> Result<FoundBackup> {
     )]
     let now = Timestamp::now();
     let store = Store::open(&order.destination, &context.places)?;
-    context.unless_stopped(newest(&store, order, now, context.log)).await
+    let keys = Keys::read(&context.places.signing_keys)?;
+    context.unless_stopped(newest(&store, order, &keys, now, context.log)).await
 }
 
-async fn newest(store: &Store, order: &FindOrder, now: Timestamp, log: fn(&str)) -> Result<FoundBackup> {
+async fn newest(
+    store: &Store,
+    order: &FindOrder,
+    signing: &Keys,
+    now: Timestamp,
+    log: fn(&str),
+) -> Result<FoundBackup> {
     let mut choice = Choice::new(order, now)?;
     // By what the operator makes keys of: namespace, cluster, name.
     let under = order.cluster.as_ref().map(|cluster| format!("{}/{}", cluster.namespace, cluster.name));
@@ -52,11 +62,12 @@ async fn newest(store: &Store, order: &FindOrder, now: Timestamp, log: fn(&str))
     });
     let keys =
         keys.try_filter_map(|key| std::future::ready(Ok(key.strip_suffix(MANIFEST).map(str::to_owned))));
-    let read = keys.map_ok(|key| read(store, key, order)).try_buffer_unordered(AT_A_TIME);
+    let read = keys.map_ok(|key| read(store, key, order, signing)).try_buffer_unordered(AT_A_TIME);
     let mut read = std::pin::pin!(read);
     while let Some(next) = read.try_next().await? {
         match next {
             Read::Manifest(manifest) => choice.consider(*manifest),
+            Read::Unsigned(manifest, why) => choice.is_unsigned(&manifest, &why),
             Read::Other(why) => choice.leave_out(why),
         }
     }
@@ -75,7 +86,7 @@ async fn newest(store: &Store, order: &FindOrder, now: Timestamp, log: fn(&str))
     Err(choice.nothing(&place))
 }
 
-async fn read(store: &Store, key: String, order: &FindOrder) -> Result<Read> {
+async fn read(store: &Store, key: String, order: &FindOrder, signing: &Keys) -> Result<Read> {
     let file = manifest::key_of(&key);
     let url = store.url(&file);
     let text = match store.read(&file).await {
@@ -87,16 +98,19 @@ async fn read(store: &Store, key: String, order: &FindOrder) -> Result<Read> {
         }
         Err(failure) => return Err(failure),
     };
-    if is_newer(&text, order) {
+    let doubt = signing.doubt(&text);
+    let is_believed = doubt.is_none() || order.allow_unsigned;
+    if is_believed && is_newer(&text, order) {
         let message = format!(
             "{url} was written by a newer release, and may be the newest backup: update the operator, or name the object with its SHA-256 \
              (source)"
         );
         return Err(Failure::new(FailureKind::Unfit, message));
     }
-    Ok(match manifest::parse(&text, &key, &url) {
-        Ok(manifest) => Read::Manifest(Box::new(manifest)),
-        Err(failure) => Read::Other(Some(failure.message)),
+    Ok(match (manifest::parse(&text, &key, &url), doubt) {
+        (Ok(manifest), Some(why)) if !is_believed => Read::Unsigned(Box::new(manifest), why),
+        (Ok(manifest), doubt) => Read::Manifest(Box::new(manifest::vouched(manifest, doubt.as_deref()))),
+        (Err(failure), _) => Read::Other(Some(failure.message)),
     })
 }
 

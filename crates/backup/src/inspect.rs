@@ -1,8 +1,9 @@
 //! Whether one object is in the store as an EtcdBackup describes it that did not write it. Nothing is downloaded: a restore compares all of it.
 
-use quorate_api::job::{Failure, FailureKind, InspectOrder, Manifest};
+use quorate_api::job::{Failure, FailureKind, InspectOrder, Manifest, SIGNING_SECRET};
 
 use crate::find::broken;
+use crate::signature::Keys;
 use crate::{Context, Result, Store, manifest};
 
 /// The most bytes of a manifest that an answer has room for. One that the operator wrote has a third of it.
@@ -11,13 +12,14 @@ const ROOM: usize = 3500;
 /// Looks for it. The answer is its manifest, without all recipients but one.
 pub async fn inspect(order: &InspectOrder, context: &Context) -> Result<Manifest> {
     let store = Store::open(&order.destination, &context.places)?;
-    context.unless_stopped(see(&store, order)).await
+    let keys = Keys::read(&context.places.signing_keys)?;
+    context.unless_stopped(see(&store, order, &keys)).await
 }
 
-async fn see(store: &Store, order: &InspectOrder) -> Result<Manifest> {
+async fn see(store: &Store, order: &InspectOrder, keys: &Keys) -> Result<Manifest> {
     let key = &order.key;
     let url = store.url(key);
-    let Some(mut found) = manifest::read(store, key).await? else {
+    let Some((mut found, doubt)) = manifest::read_signed(store, key, keys).await? else {
         store.confirm_missing(&manifest::key_of(key)).await?;
         let message = format!(
             "{url} has no manifest beside it, so it is no backup, or it is gone. Check key and destination"
@@ -26,6 +28,12 @@ async fn see(store: &Store, order: &InspectOrder) -> Result<Manifest> {
     };
     found.recipients.truncate(1);
     let mismatch = |what: String| Failure::new(FailureKind::Mismatch, what);
+    if let (Some(why), false) = (doubt, order.allow_unsigned) {
+        return Err(mismatch(format!(
+            "the manifest of {url} {why}: put the key of then into Secret {SIGNING_SECRET}, or create another EtcdBackup with \
+             existing.allowUnsigned"
+        )));
+    }
     if found.stored_sha256 != order.sha256 {
         let by_manifest: String = found.stored_sha256.chars().take(64).collect();
         return Err(mismatch(format!(
@@ -89,13 +97,18 @@ mod tests {
     }
 
     async fn inspect_in(root: &Path) -> Result<Manifest> {
+        inspect_with(root, true).await
+    }
+
+    async fn inspect_with(root: &Path, allow_unsigned: bool) -> Result<Manifest> {
         let order = InspectOrder {
             destination: Destination { pvc: Some(Pvc::default()), ..Destination::default() },
             key: KEY.to_owned(),
             sha256: "5".repeat(64),
             cluster: "demo".to_owned(),
+            allow_unsigned,
         };
-        let places = Places { pvc: root.to_owned(), ..Places::default() };
+        let places = Places { pvc: root.to_owned(), signing_keys: root.join("keys"), ..Places::default() };
         inspect(&order, &Context { places, stop: CancellationToken::new(), log: |_| {} }).await
     }
 
@@ -128,5 +141,19 @@ mod tests {
         refused(FailureKind::NotInStore, "no manifest").await;
         fs::write(root.join(key_of(KEY)), "pay first").unwrap();
         refused(FailureKind::NotOurs, "not the manifest").await;
+    }
+
+    #[tokio::test]
+    async fn o15_an_object_whose_manifest_nobody_vouches_for_is_taken_by_a_word_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        written(root, |manifest| Keys::of(1).sign(manifest));
+        let failure = inspect_with(root, false).await.unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Mismatch, "{}", failure.message);
+        assert!(failure.message.contains("does not have"), "{}", failure.message);
+        assert_eq!(inspect_with(root, true).await.unwrap().signature, None);
+        fs::create_dir(root.join("keys")).unwrap();
+        fs::write(root.join("keys/before"), [1; 32]).unwrap();
+        assert!(inspect_with(root, false).await.unwrap().signature.is_some());
     }
 }

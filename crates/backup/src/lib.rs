@@ -9,7 +9,7 @@
 //! - [`bbolt`]: the format of a database; `auth`: whether auth is enabled in one, while it passes by
 //! - [`etcdutl`]: the program that makes a data directory of a snapshot
 //! - `store`: where objects are; `source`: which member sends the snapshot;
-//!   `agree`: whether others have the same data; `codec`: zstd and age; `trailer`: etcd's own hash
+//!   `agree`: whether others have the same data; `signature`: who vouches for a manifest; `codec`: zstd and age; `trailer`: etcd's own hash
 //! - [`Context`]: the directories, the log and the order to stop
 //!
 //! Every failure is a [`Failure`](quorate_api::job::Failure), which the operator reports as it is. Nothing here waits longer than it
@@ -37,6 +37,7 @@ mod restore;
 mod room;
 #[cfg(test)]
 mod rubbish;
+mod signature;
 mod source;
 mod spool;
 mod store;

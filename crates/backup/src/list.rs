@@ -8,10 +8,12 @@ use futures::TryStreamExt as _;
 use jiff::Timestamp;
 use quorate_api::backup::ExistingObject;
 use quorate_api::job::{ClusterName, Failure, FailureKind, ListOrder, ListedBackups, Manifest};
+use quorate_api::keys;
 use quorate_api::schedule::ListedUpTo;
 
 use crate::find::{AHEAD, broken, is_sha256};
 use crate::look::is_of_the_object;
+use crate::signature::Keys;
 use crate::store::LISTED;
 use crate::{Context, Result, Store, manifest};
 
@@ -35,10 +37,17 @@ pub async fn list(order: &ListOrder, context: &Context) -> Result<ListedBackups>
     #[expect(clippy::disallowed_methods, reason = "a backup of the future is left out")]
     let now = Timestamp::now();
     let store = Store::open(&order.destination, &context.places)?;
-    context.unless_stopped(page(&store, order, now, context.log)).await
+    let keys = Keys::read(&context.places.signing_keys)?;
+    context.unless_stopped(page(&store, order, &keys, now, context.log)).await
 }
 
-async fn page(store: &Store, order: &ListOrder, now: Timestamp, log: fn(&str)) -> Result<ListedBackups> {
+async fn page(
+    store: &Store,
+    order: &ListOrder,
+    signing: &Keys,
+    now: Timestamp,
+    log: fn(&str),
+) -> Result<ListedBackups> {
     let mut page = Page::new(order, now)?;
     let under = format!("{}/{}", order.cluster.namespace, order.cluster.name);
     let objects = AtomicUsize::new(0);
@@ -48,7 +57,7 @@ async fn page(store: &Store, order: &ListOrder, now: Timestamp, log: fn(&str)) -
     });
     let keys =
         keys.try_filter_map(|key| std::future::ready(Ok(key.strip_suffix(manifest::END).map(str::to_owned))));
-    let read = keys.map_ok(|key| read(store, &order.cluster, key)).try_buffer_unordered(AT_A_TIME);
+    let read = keys.map_ok(|key| read(store, order, key, signing)).try_buffer_unordered(AT_A_TIME);
     let mut read = std::pin::pin!(read);
     while let Some(next) = read.try_next().await? {
         page.consider(next);
@@ -60,7 +69,11 @@ async fn page(store: &Store, order: &ListOrder, now: Timestamp, log: fn(&str)) -
     {
         match broken(store, &manifest).await? {
             None => {
-                page.listed.backups.push(ExistingObject { key: key.clone(), sha256: manifest.stored_sha256 });
+                page.listed.backups.push(ExistingObject {
+                    key: key.clone(),
+                    sha256: manifest.stored_sha256,
+                    allow_unsigned: order.allow_unsigned,
+                });
             }
             Some(why) => page.leave_out(&why),
         }
@@ -80,13 +93,20 @@ async fn page(store: &Store, order: &ListOrder, now: Timestamp, log: fn(&str)) -
 /// What is read of a manifest, or why it is left out. `None`: it is gone since the list.
 type Read = Option<std::result::Result<Box<Manifest>, String>>;
 
-async fn read(store: &Store, cluster: &ClusterName, key: String) -> Result<Read> {
+async fn read(store: &Store, order: &ListOrder, key: String, signing: &Keys) -> Result<Read> {
     let file = manifest::key_of(&key);
-    if !has_layout(cluster, &key) {
+    if !has_layout(&order.cluster, &key) {
         return Ok(Some(Err(format!("{file:?} has not the name of a backup"))));
     }
-    match manifest::read(store, &key).await {
-        Ok(Some(manifest)) => Ok(Some(Ok(Box::new(manifest)))),
+    match manifest::read_signed(store, &key, signing).await {
+        Ok(Some((_, Some(why)))) if !order.allow_unsigned => {
+            let key: String = key.chars().rev().take(60).collect::<Vec<_>>().into_iter().rev().collect();
+            Ok(Some(Err(format!(
+                "the manifest of {key} {why} ({}=true takes it)",
+                keys::CATALOG_ALLOWS_UNSIGNED
+            ))))
+        }
+        Ok(Some((manifest, _))) => Ok(Some(Ok(Box::new(manifest)))),
         Ok(None) => Ok(None),
         // It is there, and no manifest that this program reads.
         Err(failure) if is_of_the_object(failure.kind) || failure.kind == FailureKind::Unfit => {

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use quorate_api::job::{Failure, FailureKind, Manifest};
 
+use crate::signature::Keys;
 use crate::{Result, Store};
 
 /// The format that this program reads and writes.
@@ -14,6 +15,25 @@ pub(crate) const END: &str = ".json";
 /// The key of the manifest of an object.
 pub(crate) fn key_of(key: &str) -> String {
     format!("{key}{END}")
+}
+
+/// The manifest of an object, and why no key of the namespace vouches for it; `None` if there is none.
+pub(crate) async fn read_signed(
+    store: &Store,
+    key: &str,
+    keys: &Keys,
+) -> Result<Option<(Manifest, Option<String>)>> {
+    let file = key_of(key);
+    let Some(text) = store.read(&file).await? else { return Ok(None) };
+    let doubt = keys.doubt(&text);
+    let manifest = parse(&text, key, &store.url(&file))?;
+    Ok(Some((vouched(manifest, doubt.as_deref()), doubt)))
+}
+
+/// A manifest with its signature only where that is right.
+pub(crate) fn vouched(manifest: Manifest, doubt: Option<&str>) -> Manifest {
+    let signature = manifest.signature.filter(|_| doubt.is_none());
+    Manifest { signature, ..manifest }
 }
 
 /// The manifest of an object; `None` if there is none.

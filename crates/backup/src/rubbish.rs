@@ -40,7 +40,13 @@ fn size(answer: &Answer) -> usize {
 /// Everything that reads manifests. How many of three read something from this one.
 async fn readers(context: &Context, sha256: &str) -> usize {
     let cluster = || ClusterName { namespace: "default".to_owned(), name: "demo".to_owned() };
-    let order = ListOrder { destination: destination(), cluster: cluster(), after: None, most: 10 };
+    let order = ListOrder {
+        destination: destination(),
+        cluster: cluster(),
+        after: None,
+        most: 10,
+        allow_unsigned: true,
+    };
     let listed = list(&order, context).await;
     // Notes and what was left out are shortened before they are written.
     if let Ok(listed) = &listed {
@@ -51,6 +57,7 @@ async fn readers(context: &Context, sha256: &str) -> usize {
         key: KEY.to_owned(),
         sha256: sha256.to_owned(),
         cluster: "demo".to_owned(),
+        allow_unsigned: true,
     };
     let inspected = inspect(&order, context).await;
     if let Ok(manifest) = &inspected {
@@ -63,6 +70,7 @@ async fn readers(context: &Context, sha256: &str) -> usize {
         before: None,
         except: None,
         has_identities: true,
+        allow_unsigned: true,
     };
     let found = find(&order, context).await;
     if let Ok(found) = &found {

@@ -1,13 +1,16 @@
 //! What Jobs are ordered to do for an EtcdBackup: orders from its spec and from the status of its cluster.
 
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use quorate_api::backup::{BackupSource, Compression, Endpoints};
 use quorate_api::cluster::TlsProvider;
 use quorate_api::job::{
-    BackupOrder, InspectOrder, LookOrder, Origin, RemoveOrder, Source, SourceEndpoint, StoredObject,
-    VerifyOrder,
+    BackupOrder, InspectOrder, LookOrder, Origin, RemoveOrder, SIGNING_KEY, SIGNING_KEY_BYTES,
+    SIGNING_SECRET, Source, SourceEndpoint, StoredObject, VerifyOrder,
 };
 use quorate_api::status::Role;
-use quorate_api::{EtcdBackup, EtcdCluster, quantity};
+use quorate_api::{EtcdBackup, EtcdCluster, keys, quantity};
 use quorate_model::{ClusterRef, Leaf, MemberName};
 
 use crate::certificate::Certificate;
@@ -95,7 +98,23 @@ pub fn inspect_order(backup: &EtcdBackup) -> Option<InspectOrder> {
         key: existing.key.clone(),
         sha256: existing.sha256.clone(),
         cluster: backup.spec.source.cluster.clone()?,
+        allow_unsigned: existing.allow_unsigned,
     })
+}
+
+/// The Secret of a namespace with a key that signs the manifests of its backups. It belongs to nobody: the backups outlive who took them.
+pub fn signing_secret(namespace: &str, key: [u8; SIGNING_KEY_BYTES]) -> Secret {
+    Secret {
+        metadata: ObjectMeta {
+            name: Some(SIGNING_SECRET.to_owned()),
+            namespace: Some(namespace.to_owned()),
+            labels: Some([(keys::MANAGED_BY.to_owned(), keys::MANAGED_BY_VALUE.to_owned())].into()),
+            ..ObjectMeta::default()
+        },
+        type_: Some("Opaque".to_owned()),
+        data: Some([(SIGNING_KEY.to_owned(), ByteString(key.to_vec()))].into()),
+        ..Secret::default()
+    }
 }
 
 /// The order to look for the objects of backups, which all have the destination of the first. Those of the backups in `read` are read to

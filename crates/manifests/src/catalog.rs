@@ -26,6 +26,7 @@ const RETRIES: u32 = 100;
 /// EtcdCluster.
 pub fn order(schedule: &EtcdBackupSchedule, after: Option<&ListedUpTo>) -> Option<ListOrder> {
     let template = &schedule.spec.backup_template.spec;
+    let annotations = schedule.metadata.annotations.as_ref();
     Some(ListOrder {
         destination: template.destination.clone(),
         cluster: ClusterName {
@@ -34,6 +35,8 @@ pub fn order(schedule: &EtcdBackupSchedule, after: Option<&ListedUpTo>) -> Optio
         },
         after: after.cloned(),
         most: PAGE,
+        allow_unsigned: annotations
+            .is_some_and(|all| all.get(keys::CATALOG_ALLOWS_UNSIGNED).is_some_and(|value| value == "true")),
     })
 }
 

@@ -11,7 +11,8 @@ use quorate_api::backup::{EnvVar, JobTemplate};
 use quorate_api::cluster::{DEFAULT_IMAGE_REGISTRY, Medium, PodMetadata, PodSpec};
 use quorate_api::job::{
     BackupOrder, CA_FILE, CREDENTIALS_DIR, ETCD_TLS_DIR, FindOrder, IDENTITIES_DIR, InspectOrder, ListOrder,
-    LookOrder, ORDER, PVC_DIR, REFUSED_ENV, ReadOrder, RemoveOrder, SCRATCH_DIR, VerifyOrder,
+    LookOrder, ORDER, PVC_DIR, REFUSED_ENV, ReadOrder, RemoveOrder, SCRATCH_DIR, SIGNING_KEYS_DIR,
+    SIGNING_SECRET, VerifyOrder,
 };
 use quorate_api::{Destination, EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore, keys, quantity};
 use serde::Serialize;
@@ -104,6 +105,7 @@ pub fn backup(
 ) -> Job {
     let template = of_cluster(backup.spec.job_template.as_deref().cloned(), cluster);
     let mut pod = agent_pod("backup", Access::Writes, order, &order.destination, &template, defaults);
+    knows_signatures(&mut pod);
     if !template.labels.is_empty() {
         // They may be those of members, before a restore.
         is_not_ready(&mut pod);
@@ -144,7 +146,8 @@ pub fn inspect(
     defaults: &Defaults,
 ) -> Job {
     let template = of_cluster(backup.spec.job_template.as_deref().cloned(), cluster);
-    let pod = agent_pod("inspect-backup", Access::Reads, order, &order.destination, &template, defaults);
+    let mut pod = agent_pod("inspect-backup", Access::Reads, order, &order.destination, &template, defaults);
+    knows_signatures(&mut pod);
     let uid = backup.metadata.uid.as_deref().unwrap_or_default();
     finish(pod, &inspect_name(uid, attempt), of_backup(backup), seconds, &template)
 }
@@ -159,7 +162,8 @@ pub fn list(
     defaults: &Defaults,
 ) -> Job {
     let template = of_cluster(schedule.spec.backup_template.spec.job_template.as_deref().cloned(), cluster);
-    let pod = agent_pod("list-backups", Access::Reads, order, &order.destination, &template, defaults);
+    let mut pod = agent_pod("list-backups", Access::Reads, order, &order.destination, &template, defaults);
+    knows_signatures(&mut pod);
     let uid = schedule.metadata.uid.as_deref().unwrap_or_default();
     finish(pod, &list_name(uid, attempt), of_schedule(schedule), seconds, &template)
 }
@@ -242,6 +246,7 @@ fn find(
 ) -> Job {
     let template = as_members(cluster);
     let mut pod = agent_pod("find-backup", Access::Reads, order, &order.destination, &template, defaults);
+    knows_signatures(&mut pod);
     is_no_member(&mut pod);
     finish(pod, &find_name(uid, attempt), owner, seconds, &template)
 }
@@ -499,6 +504,11 @@ fn scratch(template: &JobTemplate, cluster: Option<&EtcdCluster>, needed: Option
         (None, Some(size)) => json!({ "emptyDir": { "sizeLimit": size } }),
         (_, None) => json!({ "emptyDir": {} }),
     }
+}
+
+/// For what signs manifests, or believes signed ones.
+fn knows_signatures(pod: &mut Value) {
+    mount(pod, "signing-keys", &secret_volume(SIGNING_SECRET), SIGNING_KEYS_DIR);
 }
 
 /// Secrets are read-only by themselves, readable by the group that the processes run as. One that does not exist is an empty directory:

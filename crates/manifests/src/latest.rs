@@ -14,7 +14,7 @@ const AGAIN_AFTER: (u64, u64) = (60, 600);
 
 /// The order to find it, for an object of this namespace.
 pub fn order(spec: &RestoreSpec, namespace: &str, except: Option<String>) -> Option<FindOrder> {
-    let LatestBackup { destination, cluster, cluster_namespace: of, cluster_id, before } =
+    let LatestBackup { destination, cluster, cluster_namespace: of, cluster_id, before, allow_unsigned } =
         spec.latest.as_ref()?;
     let of = of.as_deref().unwrap_or(namespace);
     Some(FindOrder {
@@ -24,6 +24,7 @@ pub fn order(spec: &RestoreSpec, namespace: &str, except: Option<String>) -> Opt
         before: before.as_ref().map(|before| before.0.to_string()),
         except,
         has_identities: spec.identities_secret.is_some(),
+        allow_unsigned: *allow_unsigned,
     })
 }
 

@@ -205,7 +205,8 @@ fn o04_only_the_backup_that_the_operator_orders_counts() {
     let of_one_member = |backup: &mut EtcdBackup| backup.spec.without_quorum = true;
     // What a bucket has, with a manifest that whoever writes there may write.
     let of_before = |backup: &mut EtcdBackup| {
-        backup.spec.existing = Some(ExistingObject { key: "k".to_owned(), sha256: "0".to_owned() });
+        backup.spec.existing =
+            Some(ExistingObject { key: "k".to_owned(), sha256: "0".to_owned(), ..ExistingObject::default() });
     };
     let edits: [&dyn Fn(&mut EtcdBackup); 4] = [&elsewhere, &readable, &of_one_member, &of_before];
     for edit in edits {

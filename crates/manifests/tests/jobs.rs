@@ -69,6 +69,7 @@ fn a_pod_of_a_job_meets_the_restricted_standard_and_has_no_token() {
         [
             pair("credentials", "/etc/quorate/store/credentials"),
             pair("store-ca", "/etc/quorate/store/ca"),
+            pair("signing-keys", "/etc/quorate/signing-keys"),
             pair("etcd-tls", "/etc/quorate/etcd"),
         ]
     );
@@ -161,7 +162,8 @@ fn o02_what_looks_at_objects_of_before_mounts_a_claim_to_read_it_and_has_no_way_
         assert_eq!(pod["containers"][0]["command"], json!(["/quorate", "agent", command]));
         let claim = &pod["volumes"][0]["persistentVolumeClaim"];
         assert_eq!(*claim, json!({"claimName": "claim", "readOnly": true}));
-        assert_eq!(mounts(job), [pair("store", "/var/lib/quorate/store")]);
+        let keys = pair("signing-keys", "/etc/quorate/signing-keys");
+        assert_eq!(mounts(job), [pair("store", "/var/lib/quorate/store"), keys]);
         assert_eq!(job["spec"]["template"]["metadata"]["labels"]["team"], "a");
     }
     assert_eq!(inspects["metadata"]["labels"]["operator.etcd.io/backup"], "b");

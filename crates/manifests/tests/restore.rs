@@ -213,7 +213,11 @@ fn a_backup_means_its_object_with_its_hash_once_it_is_complete() {
     // One that stands for an object of before means that one, and no other that an operator of before this field has taken for an order.
     let of_before = |sha256: &str| {
         let mut backup = backup(complete.clone());
-        backup.spec.existing = Some(ExistingObject { key: "k".to_owned(), sha256: sha256.to_owned() });
+        backup.spec.existing = Some(ExistingObject {
+            key: "k".to_owned(),
+            sha256: sha256.to_owned(),
+            ..ExistingObject::default()
+        });
         bootstrap::by_backup(&cluster, Ok(Some(&backup))).unwrap()
     };
     assert_eq!(of_before("f00").unwrap(), found);

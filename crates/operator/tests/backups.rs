@@ -11,10 +11,10 @@ use crate::world::{DieAt, RequestOutcome, Sent, World, plain, settled, story, un
 use anyhow::{Context as _, Result, ensure};
 use http::Method;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
 use kube::ResourceExt as _;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
-use quorate_api::job::{Answer, Failure, FailureKind};
+use quorate_api::job::{Answer, Failure, FailureKind, SIGNING_KEY, SIGNING_KEY_BYTES, SIGNING_SECRET};
 use quorate_api::restore::RestorePhase;
 use quorate_api::{EtcdBackup, EtcdBackupSchedule, EtcdRestore};
 use quorate_model::{CrashPoint, Span, Step};
@@ -169,8 +169,8 @@ async fn with_crash(point: CrashPoint, story: impl AsyncFnOnce(&World) -> Result
 
 #[tokio::test(start_paused = true)]
 async fn a_backup_comes_through_a_crash_while_any_of_its_steps_is_carried_out() -> Result<()> {
-    use Step::{E1, E2, E3, E4, E5, E6};
-    for point in CrashPoint::all().filter(|point| [E1, E2, E3, E4, E5, E6].contains(&point.step)) {
+    use Step::{E1, E2, E3, E4, E5, E6, E7};
+    for point in CrashPoint::all().filter(|point| [E1, E2, E3, E4, E5, E6, E7].contains(&point.step)) {
         with_crash(point, story).await.with_context(|| format!("crash {point}"))?;
     }
     Ok(())
@@ -204,6 +204,22 @@ async fn a_schedule_comes_through_a_crash_while_any_of_its_steps_is_carried_out(
     for point in CrashPoint::all().filter(|point| [Y1, Y2, Y3, Y4, Y5, Y6, Y7].contains(&point.step)) {
         with_crash(point, scheduled).await.with_context(|| format!("crash {point}"))?;
     }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn o15_a_namespace_gets_one_key_that_signs_manifests_and_keeps_it() -> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = kubelet(&world, able());
+    let _operator = world.operator();
+    create_backup(&world, "first", json!({})).await?;
+    until_backup(&world, "first", "Complete").await?;
+    let made = world.api::<Secret>().get(SIGNING_SECRET).await?;
+    let key = made.data.iter().flatten().find(|(entry, _)| *entry == SIGNING_KEY).map(|(_, key)| key.0.len());
+    assert_eq!(key, Some(SIGNING_KEY_BYTES));
+    create_backup(&world, "second", json!({})).await?;
+    until_backup(&world, "second", "Complete").await?;
+    assert_eq!(world.api::<Secret>().get(SIGNING_SECRET).await?, made);
     Ok(())
 }
 

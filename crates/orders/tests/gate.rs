@@ -157,7 +157,8 @@ fn a_backup_that_the_schedule_did_not_create_is_not_deleted_by_it() {
 #[test]
 fn o02_what_stands_for_an_object_of_before_is_never_the_last_good_one_and_is_never_pruned() {
     let posing = |world: &mut World, place: usize| {
-        let object = ExistingObject { key: "k".to_owned(), sha256: "5".repeat(64) };
+        let object =
+            ExistingObject { key: "k".to_owned(), sha256: "5".repeat(64), ..ExistingObject::default() };
         world.backups[place].spec.existing = Some(object);
     };
     let mut world = World::new();
@@ -385,7 +386,8 @@ fn an_object_is_removed_only_for_its_deleted_backup_that_began_and_when_nobody_n
     needs(Unsafe::NotDeleted, || judge(&going(&Value::Null, "Delete"), &begun, 0, None));
     needs(Unsafe::Retained, || judge(&going(&deleted, "Retain"), &begun, 0, None));
     let mut other = going(&deleted, "Delete");
-    other.spec.existing = Some(ExistingObject { key: "k".to_owned(), sha256: "5".repeat(64) });
+    other.spec.existing =
+        Some(ExistingObject { key: "k".to_owned(), sha256: "5".repeat(64), ..ExistingObject::default() });
     needs(Unsafe::Retained, || judge(&other, &begun, 0, None));
     let fresh = EtcdBackupStatus::default();
     needs(Unsafe::NotBegun, || judge(&backup, &fresh, 0, None));

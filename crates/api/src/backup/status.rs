@@ -181,6 +181,10 @@ pub struct BackupResult {
     /// When the object was complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finished: Option<Time>,
+    /// The key of the namespace that has signed the manifest in the store. Absent: none, and nobody who only has the store can be told from
+    /// the operator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signed_by: Option<String>,
 }
 
 impl EtcdBackupStatus {
@@ -257,6 +261,7 @@ impl BackupResult {
             without_quorum: manifest.without_quorum,
             started: time(&manifest.started),
             finished: time(&manifest.finished),
+            signed_by: manifest.signature.as_ref().map(|signature| signature.key_id.clone()),
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use quorate_api::job::{Failure, FailureKind, FindOrder, FoundBackup, Manifest};
+use quorate_api::job::{Failure, FailureKind, FindOrder, FoundBackup, Manifest, SIGNING_SECRET};
 
 use crate::Result;
 
@@ -39,6 +39,9 @@ pub(super) struct Choice<'a> {
     manifests: u64,
     of_cluster: u64,
     unreadable: u64,
+    unsigned: u64,
+    /// The newest of those, by what it says: why, for people.
+    newest_unsigned: Option<(Timestamp, String)>,
     notes: Vec<String>,
     /// By cluster ID.
     lines: BTreeMap<u64, Line>,
@@ -71,6 +74,8 @@ impl<'a> Choice<'a> {
             manifests: 0,
             of_cluster: 0,
             unreadable: 0,
+            unsigned: 0,
+            newest_unsigned: None,
             notes: Vec::new(),
             lines: BTreeMap::new(),
         })
@@ -108,6 +113,29 @@ impl<'a> Choice<'a> {
             Some(why) => keep_newest(&mut line.barred, place, why),
             None => keep_newest(&mut line.candidates, place, manifest),
         }
+    }
+
+    /// A manifest that no key of the namespace has signed: it counts for nothing, whatever it says.
+    pub(super) fn is_unsigned(&mut self, manifest: &Manifest, why: &str) {
+        self.manifests += 1;
+        if !self.is_of_cluster(manifest, u64::from_str_radix(&manifest.cluster_id, 16).ok()) {
+            return;
+        }
+        self.unsigned += 1;
+        let at = time(manifest).or_else(|| manifest.finished.parse().ok()).unwrap_or(Timestamp::MIN);
+        if self.newest_unsigned.as_ref().is_none_or(|(newest, _)| *newest < at) {
+            self.newest_unsigned = Some((at, format!("the manifest of {} {why}", manifest.key)));
+        }
+    }
+
+    /// What is to be known of unsigned ones.
+    fn on_unsigned(&self) -> Option<String> {
+        let (at, why) = self.newest_unsigned.as_ref()?;
+        Some(format!(
+            "{} backups of this cluster are not signed by a key of this namespace, the newest of {at:.0}: {why}. If they are to be believed, put \
+             the key of then into Secret {SIGNING_SECRET}, or set allowUnsigned",
+            self.unsigned
+        ))
     }
 
     /// Something that is no manifest, or cannot be read.
@@ -171,7 +199,8 @@ impl<'a> Choice<'a> {
     pub(super) fn nothing(&self, place: &str) -> Failure {
         let lines = self.last_first();
         let barred = lines.iter().flat_map(|(_, line)| line.barred.values().rev());
-        let notes: Vec<&String> = barred.chain(&self.notes).take(NOTES).collect();
+        let unsigned = self.on_unsigned();
+        let notes: Vec<&String> = unsigned.iter().chain(barred).chain(&self.notes).take(NOTES).collect();
         let left_out = if notes.is_empty() {
             String::new()
         } else {
@@ -213,7 +242,7 @@ impl<'a> Choice<'a> {
             line.barred.iter().rev().filter(move |((revision, ..), _)| is_newer(*revision))
         });
         let newer = barred.map(|(_, why)| why);
-        let doubt = self.contradiction(id, found);
+        let (doubt, unsigned) = (self.contradiction(id, found), self.on_unsigned());
         Ok(FoundBackup {
             key: found.key.clone(),
             sha256: found.stored_sha256.clone(),
@@ -228,7 +257,15 @@ impl<'a> Choice<'a> {
             objects: self.objects,
             manifests: self.manifests,
             of_cluster: self.of_cluster,
-            skipped: doubt.iter().chain(newer).chain(&self.notes).take(NOTES).cloned().collect(),
+            signed_by: found.signature.as_ref().map(|signature| signature.key_id.clone()),
+            skipped: unsigned
+                .iter()
+                .chain(&doubt)
+                .chain(newer)
+                .chain(&self.notes)
+                .take(NOTES)
+                .cloned()
+                .collect(),
         })
     }
 

@@ -51,6 +51,7 @@ fn by_name() -> FindOrder {
     FindOrder {
         destination: Destination { pvc: Some(pvc), ..Destination::default() },
         cluster: Some(ClusterName { namespace: "tenant".to_owned(), name: "demo".to_owned() }),
+        allow_unsigned: true,
         ..FindOrder::default()
     }
 }
@@ -60,9 +61,13 @@ fn by_id(id: &str) -> FindOrder {
 }
 
 async fn find_in(root: &Path, order: &FindOrder) -> Result<FoundBackup> {
+    find_with(root, order, &Keys::default()).await
+}
+
+async fn find_with(root: &Path, order: &FindOrder, keys: &Keys) -> Result<FoundBackup> {
     let places = Places { pvc: root.to_owned(), ..Places::default() };
     let store = Store::open(&order.destination, &places)?;
-    newest(&store, order, NOW.parse().unwrap(), |_| {}).await
+    newest(&store, order, keys, NOW.parse().unwrap(), |_| {}).await
 }
 
 async fn find_of(manifests: &[Manifest], order: &FindOrder) -> Result<FoundBackup> {
@@ -356,4 +361,41 @@ async fn o02_a_store_that_does_not_let_itself_be_listed_is_told_from_one_that_is
     refused(empty, FailureKind::NoBackup, &["s3://backups/tenant/demo", "0 objects"]);
     let no_bucket = find_where((404, "<Error><Code>NoSuchBucket</Code></Error>")).await;
     refused(no_bucket, FailureKind::NotInStore, &["create it"]);
+}
+
+#[tokio::test]
+async fn o15_who_may_add_objects_does_not_decide_what_is_restored() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = Keys::of(1);
+    let mut genuine = manifest("night", "a1", "2026-11-27T02:00:00Z", 70);
+    own.sign(&mut genuine);
+    put(dir.path(), &genuine);
+    // With more revisions; of another cluster ID at the same time; of the future; of a newer format; with the signature of another.
+    put(dir.path(), &manifest("more", "a1", "2026-11-27T11:00:00Z", 1_000_070));
+    put(dir.path(), &manifest("beside", "b2", "2026-11-27T02:00:00Z", 7));
+    put(dir.path(), &manifest("future", "a1", "2036-11-27T02:00:00Z", 80));
+    put(dir.path(), &Manifest { format: FORMAT + 1, ..manifest("format", "a1", "2026-11-27T11:00:00Z", 90) });
+    put(dir.path(), &Manifest { signature: genuine.signature.clone(), ..manifest("copy", "a1", NOW, 99) });
+    let mut of_other = manifest("other", "a1", "2026-11-27T11:30:00Z", 88);
+    Keys::of(2).sign(&mut of_other);
+    put(dir.path(), &of_other);
+
+    let order = FindOrder { allow_unsigned: false, ..by_name() };
+    let found = find_with(dir.path(), &order, &own).await.unwrap();
+    assert_eq!(found.key, genuine.key);
+    assert_eq!(found.signed_by, genuine.signature.map(|signature| signature.key_id));
+    let told = &found.skipped[0];
+    assert!(
+        told.contains("5 backups of this cluster are not signed") && told.contains("future.db"),
+        "{told}"
+    );
+
+    let of_namespace_made_again = find_with(dir.path(), &order, &Keys::of(3)).await;
+    refused(
+        of_namespace_made_again,
+        FailureKind::NoBackup,
+        &["not signed", "quorate-backup-keys", "allowUnsigned"],
+    );
+    let believed = find_with(dir.path(), &by_name(), &own).await;
+    refused(believed, FailureKind::Unfit, &["newer release"]);
 }

@@ -46,15 +46,26 @@ fn put(root: &Path, manifest: &Manifest) {
 }
 
 async fn list_in(root: &Path, after: Option<ListedUpTo>, most: usize) -> Result<ListedBackups> {
+    list_with(root, after, most, None).await
+}
+
+/// With these keys, what no other has signed; without, all.
+async fn list_with(
+    root: &Path,
+    after: Option<ListedUpTo>,
+    most: usize,
+    keys: Option<&Keys>,
+) -> Result<ListedBackups> {
     let order = ListOrder {
         destination: Destination { pvc: Some(Pvc::default()), ..Destination::default() },
         cluster: ClusterName { namespace: "tenant".to_owned(), name: "demo".to_owned() },
         after,
         most,
+        allow_unsigned: keys.is_none(),
     };
     let places = Places { pvc: root.to_owned(), ..Places::default() };
     let store = Store::open(&order.destination, &places)?;
-    page(&store, &order, NOW.parse().unwrap(), |_| {}).await
+    page(&store, &order, keys.unwrap_or(&Keys::default()), NOW.parse().unwrap(), |_| {}).await
 }
 
 fn names(listed: &ListedBackups) -> Vec<&str> {
@@ -143,7 +154,7 @@ async fn o02_a_page_of_the_longest_names_fits_into_an_answer() {
     let key = format!("{namespace}/{cluster}/{}-{uid}.db.zst.age", "b".repeat(63));
     assert!(has_layout(&ClusterName { namespace, name: cluster }, &key));
     let next = ListedUpTo { finished: "2026-11-27T12:00:00.123456789Z".to_owned(), key: key.clone() };
-    let one = ExistingObject { key, sha256: "5".repeat(64) };
+    let one = ExistingObject { key, sha256: "5".repeat(64), ..ExistingObject::default() };
     let (objects, of_cluster, skipped) = (u64::MAX, u64::MAX, u64::MAX);
     let backups = vec![one; 10];
     let listed = ListedBackups { backups, next: Some(next), objects, of_cluster, skipped, notes: Vec::new() };
@@ -155,4 +166,20 @@ async fn o02_a_page_of_the_longest_names_fits_into_an_answer() {
 async fn o02_a_claim_that_is_not_mounted_is_not_empty() {
     let failure = list_in(Path::new("/nowhere"), None, 10).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::StoreUnavailable, "{}", failure.message);
+}
+
+#[tokio::test]
+async fn o15_a_list_has_what_a_key_of_the_namespace_has_signed() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = Keys::of(1);
+    let mut genuine = manifest("night", "2026-11-27T02:00:00Z");
+    own.sign(&mut genuine);
+    put(dir.path(), &genuine);
+    put(dir.path(), &manifest("forged", "2026-11-27T03:00:00Z"));
+    let listed = list_with(dir.path(), None, 10, Some(&own)).await.unwrap();
+    assert_eq!((names(&listed), listed.skipped), (vec!["night.db.zst"], 1));
+    assert!(listed.notes[0].contains("has no signature"), "{:?}", listed.notes);
+    assert!(!listed.backups[0].allow_unsigned, "its EtcdBackup looks for the signature again");
+    let all = list_in(dir.path(), None, 10).await.unwrap();
+    assert!(all.backups.len() == 2 && all.backups[0].allow_unsigned);
 }

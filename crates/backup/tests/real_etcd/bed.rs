@@ -40,6 +40,7 @@ impl Bed {
             pvc: at("pvc"),
             etcd_tls: at("etcd"),
             scratch: at("scratch"),
+            signing_keys: at("signing-keys"),
         };
         let context = Context { places, stop: CancellationToken::new(), log: |line| eprintln!("{line}") };
         let programs = at("programs");

@@ -241,6 +241,8 @@ steps! {
         E5,
         /// Remove the finalizer.
         E6,
+        /// Create the key of the namespace that signs manifests, before the Job of a backup, if there is none.
+        E7,
         /// Create the EtcdBackup of a time of a schedule, or of an order.
         Y1,
         /// Write what a look found into an EtcdBackup.

@@ -31,6 +31,14 @@ pub fn generate(order: &Generate) -> Result<KeyPair, IssueError> {
     }
 }
 
+/// Bytes that nobody can guess.
+pub(crate) fn random_key<const BYTES: usize>() -> [u8; BYTES] {
+    let mut key = [0; BYTES];
+    let source = rustls::crypto::ring::default_provider().secure_random;
+    source.fill(&mut key).expect("the kernel has random numbers");
+    key
+}
+
 /// Whether this key (PEM) is that of this certificate (PEM).
 pub fn is_pair(cert: &[u8], key: &[u8]) -> bool {
     let (cert, key) = (String::from_utf8_lossy(cert), String::from_utf8_lossy(key));

@@ -104,7 +104,8 @@ fn page(order: &ListOrder) -> ListedBackups {
         (0..STORED).find(|number| key(*number) == after.key).expect("it was on the page before") + 1
     });
     let end = STORED.min(first + order.most);
-    let object = |number| ExistingObject { key: key(number), sha256: "5".repeat(64) };
+    let object =
+        |number| ExistingObject { key: key(number), sha256: "5".repeat(64), ..ExistingObject::default() };
     let next = ListedUpTo { finished: "2026-12-15T08:00:00Z".to_owned(), key: key(end - 1) };
     ListedBackups {
         backups: (first..end).map(object).collect(),

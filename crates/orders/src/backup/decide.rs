@@ -5,7 +5,10 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use quorate_api::backup::{BackupCondition, BackupPhase, BackupResult, DeletionPolicy, EtcdBackupStatus};
-use quorate_api::job::{Answer, BackupOrder, Failure, FailureKind, InspectOrder, Manifest};
+use quorate_api::job::{
+    Answer, BackupOrder, Failure, FailureKind, InspectOrder, Manifest, SIGNING_KEY, SIGNING_KEY_BYTES,
+    SIGNING_SECRET,
+};
 use quorate_api::status::{EtcdClusterStatus, MemberStatus};
 use quorate_api::{EtcdBackup, EtcdCluster, Explanation, Reason, duration, keys};
 use quorate_manifests::backup::{self, Of};
@@ -462,7 +465,14 @@ fn complete(seen: Seen<'_>, mut status: EtcdBackupStatus, manifest: &Manifest) -
         return failed(seen, status, Explanation::new(Reason::ClusterIDMismatch, text));
     }
     let url = seen.backup.spec.destination.url(&manifest.key);
-    let text = format!("{url} has revision {} of etcd {}", manifest.revision, manifest.etcd_version);
+    let unsigned = match manifest.signature {
+        Some(_) => String::new(),
+        None => format!(
+            ". Its manifest is not signed: Secret {SIGNING_SECRET} has no entry {SIGNING_KEY} of {SIGNING_KEY_BYTES} bytes or more"
+        ),
+    };
+    let text =
+        format!("{url} has revision {} of etcd {}{unsigned}", manifest.revision, manifest.etcd_version);
     let why = Explanation::new(Reason::BackupComplete, text);
     status.result = Some(BackupResult::new(manifest, url));
     let status = state(seen, status, BackupPhase::Complete, BackupCondition::Complete, &why);

@@ -152,8 +152,12 @@ fn complete(seen: Seen<'_>, mut status: EtcdBackupStatus, manifest: &Manifest) -
         return failed(seen, status, Explanation::new(Reason::ChecksumMismatch, text));
     }
     let url = spec.destination.url(&manifest.key);
+    let unsigned = match manifest.signature {
+        Some(_) => "",
+        None => ". No key of this namespace has signed that manifest",
+    };
     let text = format!(
-        "{url} is in the store, by its manifest and size: begun at {}, revision {} of etcd {}",
+        "{url} is in the store, by its manifest and size: begun at {}, revision {} of etcd {}{unsigned}",
         manifest.started, manifest.revision, manifest.etcd_version
     );
     let why = Explanation::new(Reason::BackupComplete, text);

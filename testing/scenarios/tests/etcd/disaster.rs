@@ -11,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
+use quorate_api::job::SIGNING_SECRET;
 use quorate_etcd::{Deadlines, Endpoint, MemberClient, Tls};
 use quorate_scenarios::backups::{restored, restored_from};
 use quorate_scenarios::{Playground, S3Server, Writer, spec, until};
@@ -41,7 +42,7 @@ async fn a_deleted_namespace_comes_back_from_manifests_saved_secrets_and_one_sna
     let acknowledged = writer.stop().await?;
 
     // What a user keeps: the Secrets, each without what the API server wrote. A client has its certificate.
-    let saved = tenant.saved_secrets(&["demo-ca", "s3-credentials"]).await?;
+    let saved = tenant.saved_secrets(&["demo-ca", "s3-credentials", SIGNING_SECRET]).await?;
     let client = tenant.client_certificate("demo").await?;
     tenant.delete_namespace().await?;
 
@@ -50,6 +51,9 @@ async fn a_deleted_namespace_comes_back_from_manifests_saved_secrets_and_one_sna
     ensure!(object.is_file(), "the object went with the namespace, although nothing could be asked any more");
     let manifest: Value = serde_json::from_slice(&std::fs::read(format!("{}.json", object.display()))?)?;
     ensure!(manifest["storedSha256"] == before["storedSha256"], "{manifest}");
+
+    // Somebody who has nothing but the right to add objects would have his own restored.
+    let forged = forge(&store, key)?;
 
     // Without the Secrets the cluster would begin with another authority; without `bootstrap.restore` it would begin empty.
     let tenant = Tenant::create(&world, "tenant").await?;
@@ -64,6 +68,9 @@ async fn a_deleted_namespace_comes_back_from_manifests_saved_secrets_and_one_sna
     tenant.settled("demo", 3).await?;
     let found = tenant.status("demo").await?["latestBackup"]["found"].clone();
     ensure!(found["key"] == manifest["key"] && found["clusterID"] == json!(id), "{found}");
+    let skipped = found["skipped"][0].as_str().unwrap_or_default();
+    ensure!(found["signedBy"] == manifest["signature"]["keyId"] && skipped.contains(&forged), "{found}");
+    std::fs::remove_file(store.bucket_dir().join("etcd").join(&forged))?;
     let revision = manifest["revision"].as_i64().context("a revision")?;
     acknowledged.are_readable_as_of(&tenant, "demo", revision).await?;
     ensure!(tenant.one_cluster_id("demo").await? != id, "an old member could join it");
@@ -108,7 +115,9 @@ async fn o02_the_backups_of_a_deleted_namespace_are_objects_again_and_the_oldest
         let name = tenant.back_up_now("nightly", word).await?;
         taken.push(tenant.is_backed_up(&name).await?["result"].clone());
     }
+    let saved = tenant.saved_secrets(&["s3-credentials", SIGNING_SECRET]).await?;
     tenant.delete_namespace().await?;
+    forge(&store, taken[0]["key"].as_str().context("a key")?)?;
     // What a bucket collects: something that is no manifest, and the object of another namespace.
     let bucket = store.bucket_dir().join("etcd");
     std::fs::write(bucket.join("tenant/demo/notes.db.json"), "{}")?;
@@ -116,7 +125,9 @@ async fn o02_the_backups_of_a_deleted_namespace_are_objects_again_and_the_oldest
     std::fs::write(bucket.join("other/demo/x.db.json"), "{}")?;
 
     let tenant = Tenant::create(&world, "tenant").await?;
-    tenant.create_secret(&store.secret("s3-credentials")).await?;
+    for secret in &saved {
+        tenant.create_secret(secret).await?;
+    }
     let order = json!({"operator.etcd.io/catalog": "after-loss"});
     tenant.create_schedule_with("nightly", &schedule, &order).await?;
     let mut status = Value::Null;
@@ -127,7 +138,7 @@ async fn o02_the_backups_of_a_deleted_namespace_are_objects_again_and_the_oldest
     })
     .await?;
     let catalog = &status["catalog"];
-    ensure!(catalog["found"] == 3 && catalog["created"] == 3 && catalog["skipped"] == 1, "{catalog}");
+    ensure!(catalog["found"] == 3 && catalog["created"] == 3 && catalog["skipped"] == 2, "{catalog}");
     let names: Vec<String> =
         tenant.backups().list(&ListParams::default()).await?.iter().map(ResourceExt::name_any).collect();
     ensure!(names.len() == 3 && names.iter().all(|name| name.starts_with("existing-nightly-")), "{names:?}");
@@ -159,6 +170,18 @@ async fn o02_the_backups_of_a_deleted_namespace_are_objects_again_and_the_oldest
     let key = taken[0]["key"].as_str().context("a key")?;
     ensure!(bucket.join(key).is_file() && bucket.join(format!("{key}.json")).is_file(), "the object is gone");
     Ok(())
+}
+
+/// Puts a copy of this object beside it, with a manifest that says that it is newer. Returns its key.
+fn forge(store: &S3Server, key: &str) -> Result<String> {
+    let directory = store.bucket_dir().join("etcd");
+    let forged = key.replacen(".db", "-1.db", 1);
+    std::fs::copy(directory.join(key), directory.join(&forged))?;
+    let mut manifest: Value = serde_json::from_slice(&std::fs::read(directory.join(format!("{key}.json")))?)?;
+    let revision = manifest["revision"].as_i64().context("a revision")?;
+    (manifest["key"], manifest["revision"]) = (json!(forged), json!(revision + 1_000_000));
+    std::fs::write(directory.join(format!("{forged}.json")), manifest.to_string())?;
+    Ok(forged)
 }
 
 /// Everything that Velero can bring back comes back in its order, with the volumes that were kept: Pods before their EtcdCluster, all objects

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource as _, ResourceExt};
 use quorate_api::backup::EtcdBackupStatus;
 use quorate_api::backup::{BackupCondition, BackupPhase};
-use quorate_api::job::RemoveOrder;
+use quorate_api::job::{RemoveOrder, SIGNING_SECRET};
 use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore, Explanation, Reason, keys};
 use quorate_manifests::{backup, job};
 use quorate_model::{Instant, Step};
@@ -25,6 +25,7 @@ use crate::controllers::accepted;
 use crate::controllers::cluster::source;
 use crate::controllers::refusal::outcomes;
 use crate::controllers::said::Said;
+use crate::controllers::tls;
 use crate::runtime::controller::{Pass, Worker};
 use crate::runtime::events::{Notice, Reported};
 use crate::runtime::pace::Outcome;
@@ -235,6 +236,7 @@ impl BackupWorker {
             }
             Act::Backup { order, tls_secret, seconds } => {
                 self.is_current(backup).await?;
+                self.has_signing_key().await?;
                 let attempt = decision.status.attempts;
                 let made =
                     job::backup(backup, order, tls_secret.as_deref(), attempt, *seconds, cluster, defaults);
@@ -304,6 +306,24 @@ impl BackupWorker {
             Some(now) if now.metadata.resource_version == backup.metadata.resource_version => Ok(()),
             Some(_) => Err(WriteError::Changed("the EtcdBackup has changed".to_owned())),
             None => Err(WriteError::Missing("the EtcdBackup is gone".to_owned())),
+        }
+    }
+
+    /// The namespace has a key that signs manifests. One that is there stays, whatever it has: older backups are signed by it.
+    async fn has_signing_key(&self) -> Result<(), WriteError> {
+        let secrets = Writer::<Secret>::new(&self.controller.runtime, &self.root.namespace);
+        if secrets.read(SIGNING_SECRET).await?.is_some() {
+            return Ok(());
+        }
+        let made = backup::signing_secret(&self.root.namespace, tls::random_key());
+        match secrets.create(Step::E7, &made).await {
+            Ok(_) | Err(WriteError::Exists) => Ok(()),
+            // A quota, perhaps. A backup that nobody vouches for is better than none, and its status says so.
+            Err(WriteError::Forbidden(text) | WriteError::Invalid(text)) => {
+                tracing::warn!("Secret {SIGNING_SECRET} is refused: {text}");
+                Ok(())
+            }
+            Err(error) => Err(error),
         }
     }
 

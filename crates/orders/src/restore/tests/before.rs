@@ -131,7 +131,8 @@ fn o05_a_backup_that_was_not_ordered_like_this_or_is_of_other_data_does_not_coun
     of_one.spec.without_quorum = true;
     // It stands for what a bucket has, with a manifest that whoever writes there may write.
     let mut of_before = whole();
-    of_before.spec.existing = Some(ExistingObject { key: "k".to_owned(), sha256: SHA256.to_owned() });
+    of_before.spec.existing =
+        Some(ExistingObject { key: "k".to_owned(), sha256: SHA256.to_owned(), ..ExistingObject::default() });
     let of_new = stored(&ordered(&asked), complete("b2", "2027-01-15T08:00:00Z"));
     for bad in [earlier, elsewhere, of_another, of_one, of_before, of_new] {
         assert!(!is_taken(&bad), "{bad:?}");
@@ -244,7 +245,8 @@ fn o05_a_snapshot_that_is_encrypted_leads_to_no_backup_that_is_not() {
     // One that stands for an object of before does not: the object says only that it is encrypted.
     let mut of_before = named.clone();
     of_before.spec.encryption = None;
-    of_before.spec.existing = Some(ExistingObject { key: "k".to_owned(), sha256: SHA256.to_owned() });
+    of_before.spec.existing =
+        Some(ExistingObject { key: "k".to_owned(), sha256: SHA256.to_owned(), ..ExistingObject::default() });
     let decided = |restore: &EtcdRestore, of_before: &EtcdBackup| {
         decide(Seen { restore, backup: Some(of_before), backups: &[of_before], ..seen })
     };

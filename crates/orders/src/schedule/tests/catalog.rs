@@ -17,7 +17,8 @@ fn ordered(word: &str, spec: Value, status: Value) -> EtcdBackupSchedule {
 }
 
 fn object(number: u32) -> ExistingObject {
-    ExistingObject { key: format!("default/demo/b-{number:03}.db.zst"), sha256: "5".repeat(64) }
+    let key = format!("default/demo/b-{number:03}.db.zst");
+    ExistingObject { key, sha256: "5".repeat(64), ..ExistingObject::default() }
 }
 
 fn page(numbers: std::ops::Range<u32>, of_cluster: u64, more: bool) -> ListedBackups {
@@ -138,7 +139,11 @@ fn o02_an_object_whose_etcdbackup_is_there_gets_no_second_one() {
     let mut elsewhere = wrote.clone();
     elsewhere.spec.destination.s3.as_mut().unwrap().bucket = "another".to_owned();
     let its = ListedBackups {
-        backups: vec![ExistingObject { key: key(&wrote), sha256: "5".repeat(64) }],
+        backups: vec![ExistingObject {
+            key: key(&wrote),
+            sha256: "5".repeat(64),
+            ..ExistingObject::default()
+        }],
         of_cluster: 1,
         ..ListedBackups::default()
     };
