@@ -58,6 +58,10 @@ refused; "list" and "watch" are how it sees. */}}
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get, list, watch, create, patch, delete]
+# Whether the identity of a ServiceAccount is for Jobs of backups.
+- apiGroups: [""]
+  resources: [serviceaccounts]
+  verbs: [get]
 # The peer and the client Service, which is patched as spec.service says. They go with the EtcdCluster that owns them.
 - apiGroups: [""]
   resources: [services]

@@ -216,6 +216,9 @@ pub const RESTORE: &str = "operator.etcd.io/etcd-restore";
 /// Label on Jobs and their Pods that look for the newest backup for an EtcdCluster: its name. Not that of members, which are found by theirs.
 pub const FINDS_FOR: &str = "operator.etcd.io/finds-backup-for";
 
+/// With the value `true`, an annotation of a ServiceAccount whose identity Jobs of backups may use, and a label of a claim that they may write.
+pub const FOR_BACKUPS: &str = "operator.etcd.io/for-backups";
+
 /// The finalizer on EtcdBackups: the Job is stopped and the deletion policy is carried out before the object is deleted.
 pub const BACKUP_FINALIZER: &str = "operator.etcd.io/backup-cleanup";
 

@@ -11,7 +11,7 @@ use crate::world::{DieAt, RequestOutcome, Sent, World, plain, settled, story, un
 use anyhow::{Context as _, Result, ensure};
 use http::Method;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret, ServiceAccount};
 use kube::ResourceExt as _;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use quorate_api::job::{Answer, Failure, FailureKind, SIGNING_KEY, SIGNING_KEY_BYTES, SIGNING_SECRET};
@@ -220,6 +220,45 @@ async fn o15_a_namespace_gets_one_key_that_signs_manifests_and_keeps_it() -> Res
     create_backup(&world, "second", json!({})).await?;
     until_backup(&world, "second", "Complete").await?;
     assert_eq!(world.api::<Secret>().get(SIGNING_SECRET).await?, made);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn o07_what_is_not_for_backups_is_told_and_used_once_it_says_so() -> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = kubelet(&world, able());
+    let _operator = world.operator();
+    let claim = |mark: Value| {
+        serde_json::from_value::<PersistentVolumeClaim>(json!({
+            "metadata": {"name": "files", "labels": mark},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        }))
+    };
+    let account = json!({"metadata": {"name": "shop"}});
+    world.api::<PersistentVolumeClaim>().create(&PostParams::default(), &claim(json!({}))?).await?;
+    world.api::<ServiceAccount>().create(&PostParams::default(), &serde_json::from_value(account)?).await?;
+    create_backup(&world, "writes", json!({"destination": {"pvc": {"claimName": "files"}}})).await?;
+    create_backup(&world, "is-shop", json!({"jobTemplate": {"serviceAccountName": "shop"}})).await?;
+    for (name, words) in [
+        ("writes", "kubectl label pvc files operator.etcd.io/for-backups=true"),
+        ("is-shop", "kubectl annotate serviceaccount shop operator.etcd.io/for-backups=true"),
+    ] {
+        until("it says what is missing", async || {
+            let status = world.api::<EtcdBackup>().get(name).await?.status.unwrap_or_default();
+            let is_told = status.conditions.iter().any(|one| one.message.contains(words));
+            Ok(if is_told { Ok(()) } else { Err(format!("{status:#?}")) })
+        })
+        .await?;
+    }
+    ensure!(world.names::<Job>().await?.is_empty(), "a Job was created");
+    let mark = json!({"operator.etcd.io/for-backups": "true"});
+    let patch = |field: &str| Patch::Merge(json!({"metadata": {field: mark}}));
+    let how = PatchParams::default();
+    world.api::<PersistentVolumeClaim>().patch("files", &how, &patch("labels")).await?;
+    world.api::<ServiceAccount>().patch("shop", &how, &patch("annotations")).await?;
+    for name in ["writes", "is-shop"] {
+        until_backup(&world, name, "Complete").await?;
+    }
     Ok(())
 }
 

@@ -84,9 +84,9 @@ pub fn look(look: Look<'_>) -> (LatestStatus, NextLook) {
     (status, NextLook::DeleteJob(name))
 }
 
-/// The API server refuses the Job of the try that is recorded.
+/// The Job is refused of the try that is recorded.
 pub fn refused(status: &mut LatestStatus, text: &str, now: Instant) {
-    let text = format!("the API server refuses the Job: {text}");
+    let text = format!("the Job is refused: {text}");
     fail(status, Reason::WriteRefused, &text, now);
 }
 

@@ -11,6 +11,7 @@
 //! - [`outcome()`]: what a Job has come to
 //! - [`set`]: one condition of a status
 
+pub mod admission;
 pub mod backup;
 mod conditions;
 pub mod data_store;

@@ -22,7 +22,7 @@ impl NamespaceClient {
     /// Creates a claim for backups, and returns the destination in it.
     pub async fn claim_for_backups(&self, name: &str) -> Result<Value> {
         let claim: PersistentVolumeClaim = serde_json::from_value(json!({
-            "metadata": {"name": name},
+            "metadata": {"name": name, "labels": {"operator.etcd.io/for-backups": "true"}},
             "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "256Mi"}}},
         }))?;
         self.volumes().create(&PostParams::default(), &claim).await?;

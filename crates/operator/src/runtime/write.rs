@@ -1,11 +1,14 @@
 //! Writes of the controllers whose objects are few and typed: one request each, within a deadline, and only while this operator leads.
 
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, ServiceAccount};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use kube::core::{NamespaceResourceScope, Status};
 use kube::{Api, Resource};
 use quorate_manifests::merge_patch;
 use quorate_model::Step;
 use quorate_model::crash_point::CrashSide;
+use quorate_orders::admission::{Used, refused, used_by};
 use quorate_reconcile::WriteError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -99,6 +102,29 @@ where
 
     fn namespace(&self) -> &str {
         self.api.namespace().unwrap_or_default()
+    }
+}
+
+impl Writer<'_, Job> {
+    /// Creates a Job, unless it uses what is not for backups. That is forbidden.
+    pub(crate) async fn create_admitted(&self, step: Step, job: &Job) -> Result<Job, WriteError> {
+        let client = &self.runtime.client;
+        for used in used_by(job) {
+            let found = match &used {
+                Used::Identity(name) => {
+                    let accounts = Api::<ServiceAccount>::namespaced(client.clone(), self.namespace());
+                    reply(timeout(WRITE_DEADLINE, accounts.get_opt(name)).await)?.map(|one| one.metadata)
+                }
+                Used::Claim(name) => {
+                    let claims = Api::<PersistentVolumeClaim>::namespaced(client.clone(), self.namespace());
+                    reply(timeout(WRITE_DEADLINE, claims.get_opt(name)).await)?.map(|one| one.metadata)
+                }
+            };
+            if let Some(why) = refused(&used, found.as_ref()) {
+                return Err(WriteError::Forbidden(why));
+            }
+        }
+        self.create(step, job).await
     }
 }
 

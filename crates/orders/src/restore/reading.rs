@@ -113,12 +113,12 @@ pub(crate) fn hold(seen: &Seen<'_>, status: &mut EtcdRestoreStatus) -> NextAct {
     leftover(seen, present.as_deref())
 }
 
-/// The API server refuses the Job of the try that is recorded.
+/// The Job is refused of the try that is recorded.
 pub fn refused(status: &mut EtcdRestoreStatus, text: &str, now: Instant) {
     if let Some(look) = status.latest_backup.as_mut().filter(|look| look.found.is_none()) {
         latest::refused(look, text, now);
     } else if let Some(reading) = &mut status.reading {
-        let text = format!("the API server refuses the Job: {text}");
+        let text = format!("the Job is refused: {text}");
         fail(reading, Reason::WriteRefused, &text, now);
     }
 }

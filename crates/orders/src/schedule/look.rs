@@ -280,9 +280,9 @@ pub(crate) fn with_last_words(lost: &str, words: Option<&str>) -> String {
     )
 }
 
-/// The API server refuses the Job of the look in the status.
+/// The Job is refused of the look in the status.
 pub fn look_refused(status: &mut EtcdBackupScheduleStatus, text: &str, now: Instant) {
-    fail(status, Reason::WriteRefused, &format!("the API server refuses the Job: {text}"), now);
+    fail(status, Reason::WriteRefused, &format!("the Job is refused: {text}"), now);
 }
 
 fn fail(status: &mut EtcdBackupScheduleStatus, reason: Reason, why: &str, now: Instant) {

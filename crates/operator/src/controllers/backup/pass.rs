@@ -240,13 +240,13 @@ impl BackupWorker {
                 let attempt = decision.status.attempts;
                 let made =
                     job::backup(backup, order, tls_secret.as_deref(), attempt, *seconds, cluster, defaults);
-                jobs.create(Step::E3, &made).await.map_err(Undone::Job)?;
+                jobs.create_admitted(Step::E3, &made).await.map_err(Undone::Job)?;
             }
             Act::Inspect { order, seconds } => {
                 self.is_current(backup).await?;
                 let attempt = decision.status.attempts;
                 let made = job::inspect(backup, order, attempt, *seconds, cluster, defaults);
-                jobs.create(Step::E3, &made).await.map_err(Undone::Job)?;
+                jobs.create_admitted(Step::E3, &made).await.map_err(Undone::Job)?;
             }
             Act::Remove => {
                 self.is_current(backup).await?;
@@ -272,7 +272,7 @@ impl BackupWorker {
                 let order = RemoveOrder { destination: store.clone(), ..backup::remove_order(backup) };
                 let made =
                     job::remove(backup, &order, decision.status.removals, REMOVAL_SECONDS, cluster, defaults);
-                jobs.create(Step::E5, &made).await.map_err(Undone::Job)?;
+                jobs.create_admitted(Step::E5, &made).await.map_err(Undone::Job)?;
             }
             Act::DeleteJob(name) => {
                 let seen = self.jobs(backup).into_iter().find(|job| job.metadata.name.as_ref() == Some(name));
@@ -352,7 +352,7 @@ impl BackupWorker {
         if matches!(act, Act::Remove) && orders::is_of_namespace_in_deletion(text) {
             return self.let_go(backup, now).await;
         }
-        let text = format!("the API server refuses the Job: {text}");
+        let text = format!("the Job is refused: {text}");
         let why = Explanation::new(Reason::WriteRefused, text.clone());
         let before = backup.status.clone().unwrap_or_default();
         let phase = before.phase.unwrap_or(BackupPhase::Pending);

@@ -88,7 +88,7 @@ async fn step(shared: &Shared, seen: &EtcdCluster) -> Result<Outcome, WriteError
         NextLook::Wait => {}
         NextLook::Find { attempt, order } => {
             let job = job::find_for_cluster(&recorded, &order, attempt, FIND_SECONDS, &shared.defaults);
-            match writer.create(Step::X2, &job).await {
+            match writer.create_admitted(Step::X2, &job).await {
                 // Created before a crash, and not yet seen.
                 Ok(_) | Err(WriteError::Exists) => {}
                 Err(WriteError::Invalid(text) | WriteError::Forbidden(text)) => {

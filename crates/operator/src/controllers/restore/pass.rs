@@ -200,7 +200,7 @@ impl RestoreWorker {
     /// Creates the Job of a try. One that the API server refuses has failed.
     async fn create(&self, restore: &EtcdRestore, job: &Job) -> Result<Outcome, WriteError> {
         let runtime = &self.controller.runtime;
-        match Writer::<Job>::new(runtime, &self.root.namespace).create(Step::X2, job).await {
+        match Writer::<Job>::new(runtime, &self.root.namespace).create_admitted(Step::X2, job).await {
             // Created before a crash, and not yet in the cache.
             Ok(_) | Err(WriteError::Exists) => Ok(Outcome::Waiting),
             Err(WriteError::Invalid(text) | WriteError::Forbidden(text)) => {

@@ -163,7 +163,7 @@ impl ScheduleWorker {
                     decision.status.test.as_ref().map(|test| test.job_name.clone()).unwrap_or_default();
                 let made =
                     job::verify(&seen, order, &name, &image, TEST_SECONDS, cluster, &controller.defaults);
-                match jobs.create(Step::Y4, &made).await {
+                match jobs.create_admitted(Step::Y4, &made).await {
                     Ok(_) | Err(WriteError::Exists) => Ok(Outcome::Waiting),
                     Err(WriteError::Invalid(text) | WriteError::Forbidden(text)) => {
                         let now = runtime.clock.now();
@@ -190,7 +190,7 @@ impl ScheduleWorker {
                 let seconds =
                     LOOK_SECONDS + i64::try_from(reads.sum::<u64>() / READ_RATE).unwrap_or(i64::MAX / 2);
                 let made = job::look(&seen, order, template, &name, seconds, cluster, &controller.defaults);
-                match jobs.create(Step::Y5, &made).await {
+                match jobs.create_admitted(Step::Y5, &made).await {
                     Ok(_) | Err(WriteError::Exists) => Ok(Outcome::Waiting),
                     Err(WriteError::Invalid(text) | WriteError::Forbidden(text)) => {
                         let mut status = decision.status.clone();
@@ -208,7 +208,7 @@ impl ScheduleWorker {
                 let cluster = self.cluster(schedule);
                 let cluster = cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok());
                 let made = job::list(&seen, order, *attempt, LIST_SECONDS, cluster, &controller.defaults);
-                match jobs.create(Step::Y9, &made).await {
+                match jobs.create_admitted(Step::Y9, &made).await {
                     Ok(_) | Err(WriteError::Exists) => Ok(Outcome::Waiting),
                     Err(WriteError::Invalid(text) | WriteError::Forbidden(text)) => {
                         self.list_refused(&seen, "the Job", &text).await

@@ -383,11 +383,8 @@ fn going_since(name: &str, seconds: i64, mut status: Value) -> EtcdBackup {
 #[test]
 fn o12_a_removal_whose_job_is_refused_rests_and_holds_up_no_other() {
     let first = going_since("b0", 30, json!({"removals": 1}));
-    let refused = removal_refused(
-        Seen::only(&first, NOW),
-        first.status.clone().unwrap(),
-        "the API server refuses the Job: no",
-    );
+    let refused =
+        removal_refused(Seen::only(&first, NOW), first.status.clone().unwrap(), "the Job is refused: no");
     let (_, reason, message) = holds(&refused);
     assert_eq!(
         (reason.as_str(), refused.status.removals),
