@@ -27,6 +27,12 @@ pub const VERSION: &str = "v1alpha1";
 pub const KIND: &str = "DataStore";
 /// Its plural.
 pub const PLURAL: &str = "datastores";
+/// The kind of its tenants, and its plural.
+pub const TENANT: (&str, &str) = ("TenantControlPlane", "tenantcontrolplanes");
+/// The label of the Pod of an API server with the DataStore that it was started with.
+pub const STARTED_WITH: &str = "component.kamaji.clastix.io/datastore";
+/// The label of such a Pod with its TenantControlPlane.
+const OF_TENANT: &str = "kamaji.clastix.io/name";
 /// Who writes DataStores, as the API server records it.
 pub const FIELD_MANAGER: &str = "quorate-kamaji";
 
@@ -165,6 +171,44 @@ pub fn is_own(cluster: &EtcdCluster, found: &Value) -> bool {
 pub fn tenants(found: &Value) -> Vec<String> {
     let used_by = found["status"]["usedBy"].as_array().into_iter().flatten();
     used_by.map(|tenant| tenant.as_str().map_or_else(|| tenant.to_string(), str::to_owned)).collect()
+}
+
+/// What may use DataStores, beside what their status says.
+#[derive(Clone, Debug, Default)]
+pub struct Users {
+    /// TenantControlPlanes.
+    pub planes: Vec<Value>,
+    /// Pods of their API servers.
+    pub pods: Vec<Value>,
+}
+
+impl Users {
+    /// The DataStore with all who use it in its status. Kamaji names none there that keeps only some resources in it (`dataStoreOverrides`), and none that
+    /// moves to another one while its API servers still run with this one.
+    pub fn told_in(&self, mut store: Value) -> Value {
+        let name = store["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let names_it = |plane: &&Value| {
+            let overrides = plane["spec"]["dataStoreOverrides"].as_array().into_iter().flatten();
+            let in_all = [&plane["spec"]["dataStore"], &plane["status"]["storage"]["dataStoreName"]];
+            in_all.into_iter().chain(overrides.map(|one| &one["dataStore"])).any(|one| one == name.as_str())
+        };
+        let runs_with_it = |pod: &&Value| {
+            let has_ended = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+            pod["metadata"]["labels"][STARTED_WITH] == name.as_str() && !has_ended
+        };
+        let tenant = |meta: &Value, name: &Value| {
+            format!("{}/{}", meta["namespace"].as_str().unwrap_or_default(), name.as_str().unwrap_or("?"))
+        };
+        let planes = self.planes.iter().filter(names_it);
+        let planes = planes.map(|plane| tenant(&plane["metadata"], &plane["metadata"]["name"]));
+        let pods = self.pods.iter().filter(runs_with_it);
+        let pods = pods.map(|pod| tenant(&pod["metadata"], &pod["metadata"]["labels"][OF_TENANT]));
+        let all: BTreeSet<String> = tenants(&store).into_iter().chain(planes).chain(pods).collect();
+        if !all.is_empty() {
+            store["status"]["usedBy"] = json!(all);
+        }
+        store
+    }
 }
 
 /// What brings the DataStore of this name to its desired form; `None` if it has it.

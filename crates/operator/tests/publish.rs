@@ -296,6 +296,54 @@ async fn while_tenants_use_it_the_deletion_waits_and_no_member_is_touched() -> R
     operator.stop().await
 }
 
+/// Kamaji's kind of tenants, as far as it is read here.
+async fn install_planes(world: &World) -> Result<Api<DynamicObject>> {
+    let definition: CustomResourceDefinition = serde_json::from_value(json!({
+        "metadata": { "name": "tenantcontrolplanes.kamaji.clastix.io" },
+        "spec": {
+            "group": "kamaji.clastix.io", "scope": "Namespaced",
+            "names": { "kind": "TenantControlPlane", "plural": "tenantcontrolplanes", "singular": "tenantcontrolplane", "listKind": "TenantControlPlaneList" },
+            "versions": [{ "name": "v1alpha1", "served": true, "storage": true,
+                "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } } }],
+        },
+    }))?;
+    let api: Api<CustomResourceDefinition> = Api::all(world.client_through(|_| RequestOutcome::Open));
+    api.create(&PostParams::default(), &definition).await?;
+    let kind = GroupVersionKind::gvk("kamaji.clastix.io", "v1alpha1", "TenantControlPlane");
+    Ok(Api::namespaced_with(world.client.clone(), "default", &ApiResource::from_gvk(&kind)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tenant_that_kamaji_does_not_name_uses_the_datastore_all_the_same() -> Result<()> {
+    let world = World::new().await?;
+    let operator = published(&world).await?;
+    let planes = install_planes(&world).await?;
+    let plane = json!({
+        "apiVersion": "kamaji.clastix.io/v1alpha1", "kind": "TenantControlPlane", "metadata": { "name": "events-only" },
+        "spec": { "dataStore": "other", "dataStoreOverrides": [{ "resource": "/events", "dataStore": "tenants" }] },
+    });
+    planes.create(&PostParams::default(), &serde_json::from_value(plane)?).await?;
+    let api_server = json!({
+        "metadata": { "name": "api-server", "labels": {
+            "component.kamaji.clastix.io/datastore": "tenants", "kamaji.clastix.io/name": "moves",
+        } },
+        "spec": { "containers": [{ "name": "kube-apiserver", "image": "k" }] },
+    });
+    world.api::<Pod>().create(&PostParams::default(), &serde_json::from_value(api_server)?).await?;
+    used_by(&world, "tenants", &[]).await?;
+    world.delete::<EtcdCluster>("demo").await?;
+    says(&world, "Tenants default/events-only, default/moves use it").await?;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    ensure!(names(&world).await? == ["tenants"], "it was deleted");
+
+    let elsewhere = json!({ "spec": { "dataStoreOverrides": null } });
+    planes.patch("events-only", &PatchParams::default(), &Patch::Merge(elsewhere)).await?;
+    says(&world, "Tenant default/moves uses it").await?;
+    world.delete::<Pod>("api-server").await?;
+    is_gone(&world).await?;
+    operator.stop().await
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_tenant_that_comes_at_the_last_moment_keeps_its_datastore() -> Result<()> {
     let world = World::new().await?;

@@ -3,7 +3,7 @@
 //!
 //! A cluster that is to have one goes by the cache of [`DataStores`](super::stores::DataStores). Where one is to go, they are read anew.
 
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::DynamicObject;
@@ -259,17 +259,43 @@ impl Kinds<'_> {
     /// Those that the API server has now, of one that is to go.
     async fn stores(&self) -> Stores {
         // All of them: also one whose labels were taken off may have tenants in this cluster.
-        match reply(timeout(WRITE_DEADLINE, self.api().list(&ListParams::default())).await) {
-            Ok(all) => {
-                let (own, others): (Vec<Value>, Vec<Value>) =
-                    all.iter().map(|one| json!(one)).partition(|one| objects::is_own(self.cluster, one));
-                let unlabelled = others.into_iter().filter(|one| objects::leads_to(self.at, one)).collect();
-                Stores::Seen { own, unlabelled, named: None }
+        let all = match reply(timeout(WRITE_DEADLINE, self.api().list(&ListParams::default())).await) {
+            Ok(all) => all,
+            Err(WriteError::Missing(why)) => return without_kind(&self.shared.runtime.client, why).await,
+            Err(WriteError::Forbidden(why)) => return Stores::Forbidden(why),
+            Err(error) => return Stores::Unknown(error.to_string()),
+        };
+        let (own, others): (Vec<Value>, Vec<Value>) =
+            all.iter().map(|one| json!(one)).partition(|one| objects::is_own(self.cluster, one));
+        let unlabelled: Vec<Value> =
+            others.into_iter().filter(|one| objects::leads_to(self.at, one)).collect();
+        if own.is_empty() && unlabelled.is_empty() {
+            return Stores::Seen { own, unlabelled, named: None };
+        }
+        match self.users().await {
+            Ok(users) => {
+                let told =
+                    |stores: Vec<Value>| stores.into_iter().map(|store| users.told_in(store)).collect();
+                Stores::Seen { own: told(own), unlabelled: told(unlabelled), named: None }
             }
-            Err(WriteError::Missing(why)) => without_kind(&self.shared.runtime.client, why).await,
             Err(WriteError::Forbidden(why)) => Stores::Forbidden(why),
             Err(error) => Stores::Unknown(error.to_string()),
         }
+    }
+
+    /// What may use a DataStore that is to go, as the API server has it now.
+    async fn users(&self) -> Result<objects::Users, WriteError> {
+        let client = self.shared.runtime.client.clone();
+        let planes = stores::planes(client.clone());
+        let planes = match reply(timeout(WRITE_DEADLINE, planes.list(&ListParams::default())).await) {
+            Ok(planes) => planes.iter().map(|one| json!(one)).collect(),
+            // Without the kind nobody is of it. Pods may be left.
+            Err(WriteError::Missing(_)) => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let labelled = ListParams::default().labels(objects::STARTED_WITH);
+        let pods = reply(timeout(WRITE_DEADLINE, Api::<Pod>::all(client).list(&labelled)).await)?;
+        Ok(objects::Users { planes, pods: pods.iter().map(|one| json!(one)).collect() })
     }
 
     async fn carry_out(
@@ -397,13 +423,16 @@ impl Kinds<'_> {
         }
     }
 
-    /// O4. Kamaji writes its status when a tenant comes, so one that came meanwhile refuses this.
+    /// O4. Kamaji writes its status when a tenant comes, so one that came meanwhile refuses this. It does not for some, so these are asked for again.
     #[expect(clippy::disallowed_methods, reason = "with uid and resourceVersion")]
     async fn delete_store(&self, store: &Value) -> Result<(), WriteError> {
         let text = |field: &str| store["metadata"][field].as_str().map(str::to_owned);
         let preconditions = Preconditions { uid: text("uid"), resource_version: text("resourceVersion") };
         let how = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         let name = text("name").unwrap_or_default();
+        if !objects::tenants(&self.users().await?.told_in(store.clone())).is_empty() {
+            return Err(WriteError::Changed("a tenant came meanwhile".to_owned()));
+        }
         let api = self.api();
         write_at(&self.shared.runtime, Step::O4, &self.at.namespace, api.delete(&name, &how)).await.map(drop)
     }

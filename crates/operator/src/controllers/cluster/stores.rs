@@ -63,6 +63,13 @@ pub(super) struct Source {
     pub(super) wake: Arc<dyn Wake>,
 }
 
+/// The API of TenantControlPlanes.
+pub(super) fn planes(client: kube::Client) -> Api<DynamicObject> {
+    let (kind, plural) = objects::TENANT;
+    let kind = GroupVersionKind::gvk(objects::GROUP, objects::VERSION, kind);
+    Api::all_with(client, &ApiResource::from_gvk_with_plural(&kind, plural))
+}
+
 /// The API of DataStores.
 pub(super) fn api(client: kube::Client) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk(objects::GROUP, objects::VERSION, objects::KIND);
