@@ -68,26 +68,71 @@ pub(crate) fn backup(cluster: &EtcdCluster) -> Option<EtcdBackup> {
     let (Spec { destination, encryption, deadline, rate_limit, job_template }, before) =
         wanted(cluster, None)?;
     let spec = EtcdBackupSpec {
-        source: BackupSource { cluster: cluster.metadata.name.clone(), endpoints: None },
         destination: destination.clone(),
-        compression: Compression::default(),
         encryption: encryption.clone(),
-        deletion_policy: DeletionPolicy::Retain,
         deadline: deadline.clone().unwrap_or_else(|| default_deadline(before).to_owned()),
         rate_limit: rate_limit.clone(),
-        retries: DEFAULT_RETRIES,
-        without_quorum: false,
-        existing: None,
         job_template: crate::job::template_of_cluster(job_template.clone(), cluster).map(Box::new),
+        ..EtcdBackupSpec::default()
     };
+    Some(ordered(cluster, name(cluster, before), spec))
+}
+
+/// An EtcdBackup of this cluster that the operator orders: what its spec has beside is the same for all.
+fn ordered(cluster: &EtcdCluster, name: String, spec: EtcdBackupSpec) -> EtcdBackup {
     let uid = cluster.metadata.uid.clone().unwrap_or_default();
     let metadata = ObjectMeta {
-        name: Some(name(cluster, before)),
+        name: Some(name),
         namespace: cluster.metadata.namespace.clone(),
         annotations: Some([(keys::CLUSTER_UID.to_owned(), uid)].into()),
         ..ObjectMeta::default()
     };
-    Some(EtcdBackup { metadata, spec, status: None })
+    let spec = EtcdBackupSpec {
+        source: BackupSource { cluster: cluster.metadata.name.clone(), endpoints: None },
+        deletion_policy: DeletionPolicy::Retain,
+        retries: DEFAULT_RETRIES,
+        ..spec
+    };
+    EtcdBackup { metadata, spec, status: None }
+}
+
+/// Whether an EtcdBackup is the one that was ordered, as far as data are concerned. Who may create EtcdBackups may create one of its name, too.
+fn is_as_ordered(ordered: &EtcdBackup, given: &EtcdBackup) -> bool {
+    let uid = |backup: &EtcdBackup| backup.metadata.annotations.as_ref()?.get(keys::CLUSTER_UID).cloned();
+    // What may differ: an edit of the order, or of its cluster, does not make the data others.
+    let of_data = |spec: &EtcdBackupSpec| EtcdBackupSpec {
+        compression: Compression::default(),
+        deadline: String::new(),
+        rate_limit: None,
+        retries: 0,
+        job_template: None,
+        ..spec.clone()
+    };
+    uid(given).is_some() && uid(given) == uid(ordered) && of_data(&ordered.spec) == of_data(&given.spec)
+}
+
+/// How far an EtcdBackup is that was ordered, for people.
+enum Progress {
+    Complete,
+    Failed(String),
+    Runs(String),
+    Waits(String),
+}
+
+fn progress(name: &str, status: &EtcdBackupStatus) -> Progress {
+    match status.phase {
+        Some(BackupPhase::Complete) => Progress::Complete,
+        Some(BackupPhase::Failed) => {
+            Progress::Failed(format!("has failed{}", said(status, BackupCondition::Failed)))
+        }
+        Some(BackupPhase::Running) => {
+            Progress::Runs(format!("EtcdBackup {name} runs{}", said(status, BackupCondition::Running)))
+        }
+        Some(BackupPhase::Pending | BackupPhase::Deleting) | None => {
+            let why = said(status, BackupCondition::Pending);
+            Progress::Waits(format!("EtcdBackup {name} has not begun{why}"))
+        }
+    }
 }
 
 /// What the spec asks for. Without the time, a deadline may be too late.
@@ -140,15 +185,15 @@ fn state(cluster: &EtcdCluster, backup: &EtcdBackup, before: BackupPurpose, now:
             "was created before the EtcdCluster was deleted, so what was written since would be missing in it",
         );
     }
-    if !is_as_ordered(cluster, backup) {
+    if !self::backup(cluster).is_some_and(|ordered| is_as_ordered(&ordered, backup)) {
         let field = field(before);
         return failed(&format!(
             "is not what {field} asks for: its source, its destination or its encryption"
         ));
     }
     let status = backup.status.clone().unwrap_or_default();
-    match status.phase {
-        Some(BackupPhase::Complete) => match present_id(cluster) {
+    match progress(&name, &status) {
+        Progress::Complete => match present_id(cluster) {
             None => BackupState::Unknown(format!(
                 "EtcdBackup {name} is complete, and status.clusterID is not recorded yet: it may be one of other data"
             )),
@@ -165,14 +210,8 @@ fn state(cluster: &EtcdCluster, backup: &EtcdBackup, before: BackupPurpose, now:
                 }
             }),
         },
-        Some(BackupPhase::Failed) => failed(&format!("has failed{}", said(&status, BackupCondition::Failed))),
-        Some(BackupPhase::Running) => {
-            BackupState::Pending(format!("EtcdBackup {name} runs{}", said(&status, BackupCondition::Running)))
-        }
-        Some(BackupPhase::Pending | BackupPhase::Deleting) | None => {
-            let why = said(&status, BackupCondition::Pending);
-            BackupState::Pending(format!("EtcdBackup {name} has not begun{why}"))
-        }
+        Progress::Failed(why) => failed(&why),
+        Progress::Runs(what) | Progress::Waits(what) => BackupState::Pending(what),
     }
 }
 
@@ -189,21 +228,6 @@ fn is_of(cluster: &EtcdCluster, backup: &EtcdBackup) -> bool {
 fn is_after_the_order(cluster: &EtcdCluster, backup: &EtcdBackup, now: Instant) -> bool {
     let Some(deleted) = data_store::ends_since(cluster, Some(now)) else { return true };
     backup.metadata.creation_timestamp.as_ref().is_some_and(|created| created.0 + CLOCKS_DIFFER >= deleted)
-}
-
-/// Whether it is the backup that the operator would create, as far as data are concerned: of a quorum, to this destination, for these
-/// recipients. Who may create EtcdBackups may create one of this name, too.
-fn is_as_ordered(cluster: &EtcdCluster, given: &EtcdBackup) -> bool {
-    let Some(ordered) = backup(cluster) else { return false };
-    let (ordered, given) = (&ordered.spec, &given.spec);
-    ordered.source == given.source
-        && ordered.destination == given.destination
-        && ordered.encryption == given.encryption
-        // Who deletes an EtcdBackup with Delete deletes the last copy, maybe.
-        && ordered.deletion_policy == given.deletion_policy
-        && !given.without_quorum
-        // It stands for what was taken before, whatever its manifest says.
-        && given.existing.is_none()
 }
 
 /// The field that orders it.

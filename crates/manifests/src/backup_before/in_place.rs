@@ -1,15 +1,11 @@
 //! The EtcdBackup that comes before a restore in place, of the data that are given up: to where the snapshot is, and encrypted as it is.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use quorate_api::backup::{
-    BackupCondition, BackupPhase, BackupSource, Compression, DEFAULT_RETRIES, DeletionPolicy, EtcdBackupSpec,
-    JobTemplate,
-};
+use quorate_api::backup::{EtcdBackupSpec, JobTemplate};
 use quorate_api::restore::{DEFAULT_STARTING_DEADLINE, TakenBefore};
-use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore, duration, keys};
+use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore, duration};
 use quorate_model::{ClusterId, Instant, Span};
 
-use super::{CLOCKS_DIFFER, said, seen_complete, taken_of};
+use super::{CLOCKS_DIFFER, Progress, is_as_ordered, progress, seen_complete, taken_of};
 
 /// For how long it counts once it is complete: at least.
 const COUNTS_AT_LEAST: Span = Span::seconds(30 * 60);
@@ -105,26 +101,14 @@ pub fn backup(
         }
     };
     let spec = EtcdBackupSpec {
-        source: BackupSource { cluster: cluster.metadata.name.clone(), endpoints: None },
         destination,
-        compression: Compression::default(),
         encryption,
-        deletion_policy: DeletionPolicy::Retain,
         deadline: format!("{}s", (limit(restore).0 / 1000).max(1)),
-        rate_limit: None,
-        retries: DEFAULT_RETRIES,
         without_quorum: taken.without_quorum,
-        existing: None,
         job_template: job_template.map(Box::new),
+        ..EtcdBackupSpec::default()
     };
-    let uid = cluster.metadata.uid.clone().unwrap_or_default();
-    let metadata = ObjectMeta {
-        name: Some(taken.name.clone()),
-        namespace: restore.metadata.namespace.clone(),
-        annotations: Some([(keys::CLUSTER_UID.to_owned(), uid)].into()),
-        ..ObjectMeta::default()
-    };
-    Ok(EtcdBackup { metadata, spec, status: None })
+    Ok(super::ordered(cluster, taken.name.clone(), spec))
 }
 
 /// Whether the object of an EtcdBackup is encrypted, as far as that is known.
@@ -158,48 +142,28 @@ pub fn state(restore: &EtcdRestore, ordered: &EtcdBackup, given: &EtcdBackup) ->
         let what = format!("EtcdBackup {name} is being deleted, and another one follows");
         return State::Pending { runs: false, what };
     }
-    if !is_as_ordered(restore, ordered, given) {
-        return failed(
-            "is not what was ordered for this EtcdRestore: its time, its annotation, its source, its destination or its encryption",
-        );
-    }
-    let status = given.status.clone().unwrap_or_default();
-    match status.phase {
-        Some(BackupPhase::Complete) => {
-            let replaced: Option<ClusterId> = restore.spec.cluster_id.parse().ok();
-            match seen_complete(&status) {
-                Some(at) if taken_of(&status) == replaced => State::Complete(at),
-                Some(_) | None => failed("is complete, and not of the data that this EtcdRestore names"),
-            }
-        }
-        Some(BackupPhase::Failed) => failed(&format!("has failed{}", said(&status, BackupCondition::Failed))),
-        Some(BackupPhase::Running) => {
-            let what = format!("EtcdBackup {name} runs{}", said(&status, BackupCondition::Running));
-            State::Pending { runs: true, what }
-        }
-        Some(BackupPhase::Pending | BackupPhase::Deleting) | None => {
-            let what = format!("EtcdBackup {name} has not begun{}", said(&status, BackupCondition::Pending));
-            State::Pending { runs: false, what }
-        }
-    }
-}
-
-fn is_as_ordered(restore: &EtcdRestore, ordered: &EtcdBackup, given: &EtcdBackup) -> bool {
-    let uid = |backup: &EtcdBackup| backup.metadata.annotations.as_ref()?.get(keys::CLUSTER_UID).cloned();
     // Both times are the API server's.
     let times = (&given.metadata.creation_timestamp, &restore.metadata.creation_timestamp);
     let is_later = match times {
         (Some(given), Some(restore)) => given.0 + CLOCKS_DIFFER >= restore.0,
         (Some(_) | None, None) | (None, Some(_)) => false,
     };
-    is_later
-        && uid(given).is_some()
-        && uid(given) == uid(ordered)
-        && given.spec.source == ordered.spec.source
-        && given.spec.destination == ordered.spec.destination
-        && given.spec.encryption == ordered.spec.encryption
-        && given.spec.deletion_policy == ordered.spec.deletion_policy
-        && given.spec.without_quorum == ordered.spec.without_quorum
-        // It stands for what was taken before, whatever its manifest says.
-        && given.spec.existing.is_none()
+    if !is_later || !is_as_ordered(ordered, given) {
+        return failed(
+            "is not what was ordered for this EtcdRestore: its time, its annotation, its source, its destination or its encryption",
+        );
+    }
+    let status = given.status.clone().unwrap_or_default();
+    match progress(name, &status) {
+        Progress::Complete => {
+            let replaced: Option<ClusterId> = restore.spec.cluster_id.parse().ok();
+            match seen_complete(&status) {
+                Some(at) if taken_of(&status) == replaced => State::Complete(at),
+                Some(_) | None => failed("is complete, and not of the data that this EtcdRestore names"),
+            }
+        }
+        Progress::Failed(why) => failed(&why),
+        Progress::Runs(what) => State::Pending { runs: true, what },
+        Progress::Waits(what) => State::Pending { runs: false, what },
+    }
 }
