@@ -156,10 +156,12 @@ pub struct Manifest {
     /// It was taken from one member while no quorum answered: it may lack acknowledged writes, and have some that were not.
     #[serde(default)]
     pub without_quorum: bool,
-    /// What the members had at `revision`, for restore tests. Absent where that could not be told: without a quorum, or where it was compacted
-    /// meanwhile.
+    /// What the members had at `revision`, for restore tests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contents: Option<Contents>,
+    /// Why there are no `contents`. Absent in manifests of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_contents: Option<NoContents>,
     /// Whether auth is enabled in it. Never in a store: who reads a snapshot to its end finds it out. Absent where it cannot be told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_enabled: Option<bool>,
@@ -227,6 +229,27 @@ pub struct Contents {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirmed_by: Option<String>,
 }
+
+/// Why a manifest has no [`Contents`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NoContents {
+    /// The database is larger than [`LARGEST_HASHED`].
+    TooLarge,
+    /// No other member could be compared with: a cluster of one, or one whose followers did not respond.
+    NoOtherMember,
+    /// The members compacted their history, each up to another revision.
+    Compacting,
+    /// A member returned no hash, or no number of keys.
+    NoHash,
+    /// No quorum responded.
+    NoQuorum,
+    /// A reason of a newer version.
+    #[serde(other)]
+    Unknown,
+}
+
+/// The largest database, in bytes, of which a backup has hashes made: a member reads it within some seconds, and serves nothing meanwhile.
+pub const LARGEST_HASHED: u64 = 2 << 30;
 
 /// `quorate agent remove-backup`: deletes an object and its manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -578,6 +601,21 @@ pub struct Verified {
     pub keys: u64,
     /// HashKV at that revision.
     pub hash: u32,
+    /// What was compared with the manifest, and is the same. Empty where an older agent did the test.
+    #[serde(default)]
+    pub compared: Vec<Compared>,
+}
+
+/// What a restore test compares with the manifest of the backup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Compared {
+    /// The revision is that of the backup or a later one.
+    Revision,
+    /// The number of keys at the revision of the backup.
+    Keys,
+    /// HashKV at that revision: all keys, values and their history.
+    Hash,
 }
 
 /// The answer of a Job.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use quorate_api::job::{Contents, Failure, FailureKind};
+use quorate_api::job::{Contents, Failure, FailureKind, LARGEST_HASHED, NoContents};
 use quorate_etcd::{CallError, Read};
 use quorate_model::Revision;
 use quorate_model::snapshot::KeysHash;
@@ -14,14 +14,14 @@ use crate::{Context, Result};
 /// How often they are asked: hashes can be compared only where all have begun the same compaction.
 const ROUNDS: u32 = 3;
 
-/// The largest database of which hashes are made: a member reads it within some seconds.
-const LARGEST: u64 = 2 << 30;
-
 /// Between two rounds: a compaction reaches all members with the entries of the log, and etcd removes some thousand revisions each 10 ms.
 const BETWEEN_ROUNDS: Duration = Duration::from_secs(5);
 
+/// The contents of a member, or why they are not known.
+pub(crate) type Told = std::result::Result<Contents, NoContents>;
+
 /// The first candidate whose contents another one confirms, by its place, and the contents. It is an error if members that can be compared
-/// differ, and no two agree. `None` where there is nobody to compare with, or no hash can be had: that alone says nothing against the data.
+/// differ, and no two agree. Where there is nobody to compare with, or no hash can be had, that alone says nothing against the data.
 ///
 /// etcd serves neither reads nor writes at a member while it makes a hash. So the only follower is asked alone, and confirmed by nobody; the
 /// leader is asked only to tell which of two followers is right; and nobody is in a cluster of one, or of a database that takes long.
@@ -29,12 +29,12 @@ pub(crate) async fn on_contents(
     candidates: &[Candidate<'_>],
     revision: Revision,
     context: &Context,
-) -> Result<(usize, Option<Contents>)> {
-    if candidates.iter().any(|candidate| candidate.status.db_size > LARGEST) {
+) -> Result<(usize, Told)> {
+    if candidates.iter().any(|candidate| candidate.status.db_size > LARGEST_HASHED) {
         (context.log)(
             "the database is so large that a hash would stop its members for long: they are not compared",
         );
-        return Ok((0, None));
+        return Ok((0, Err(NoContents::TooLarge)));
     }
     let mut round = 1;
     loop {
@@ -51,7 +51,7 @@ pub(crate) async fn on_contents(
                         candidate.member
                     ));
                     // It goes on with the hash whose caller has left, and nobody else is stopped beside it.
-                    return Ok((0, None));
+                    return Ok((0, Err(NoContents::NoHash)));
                 }
             };
             if let Some((first, found)) = hashes.iter().find(|(_, earlier)| is_same(earlier, &hash)) {
@@ -61,14 +61,14 @@ pub(crate) async fn on_contents(
             hashes.push((place, hash));
         }
         match judge(&hashes) {
-            Judged::Nobody => return Ok((0, None)),
+            Judged::Nobody => return Ok((0, Err(NoContents::NoOtherMember))),
             Judged::Alone(place, hash) => {
                 return Ok((place, contents(&candidates[place], &hash, revision, None).await));
             }
             Judged::NotComparable | Judged::Differ if round < ROUNDS => {}
             Judged::NotComparable => {
                 (context.log)("the members compact their history: what they have cannot be compared now");
-                return Ok((0, None));
+                return Ok((0, Err(NoContents::Compacting)));
             }
             Judged::Differ => {
                 let of = |(place, hash): &(usize, KeysHash)| {
@@ -128,9 +128,9 @@ async fn contents(
     hash: &KeysHash,
     revision: Revision,
     confirmed_by: Option<&str>,
-) -> Option<Contents> {
-    let keys = sender.client.count_keys_at(revision).await.ok()?;
-    Some(Contents {
+) -> Told {
+    let keys = sender.client.count_keys_at(revision).await.map_err(|_| NoContents::NoHash)?;
+    Ok(Contents {
         keys,
         hash: hash.hash,
         compact_revision: hash.compacted.0,

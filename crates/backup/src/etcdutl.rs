@@ -6,7 +6,6 @@ use std::process::{Output, Stdio};
 
 use quorate_api::job::{Failure, FailureKind};
 use quorate_model::{Minor, Version};
-use serde::Deserialize;
 use tokio::process::Command;
 
 use crate::Result;
@@ -82,28 +81,6 @@ pub async fn minor(program: &Path) -> Result<Minor> {
         version.and_then(|version| version.trim().split(['-', '+']).next()?.parse::<Version>().ok());
     release.map(Version::line).ok_or_else(|| {
         Failure::new(FailureKind::Unfit, format!("etcdutl does not tell its version: {text:?}"))
-    })
-}
-
-/// What a snapshot has, read without etcd.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub(crate) struct Latest {
-    /// The revision.
-    pub(crate) revision: i64,
-    /// How many keys. etcd 3.5 counts each change of a key.
-    #[serde(rename = "totalKey")]
-    pub(crate) keys: u64,
-    /// A checksum of all buckets, which is not HashKV.
-    pub(crate) hash: u32,
-}
-
-/// Reads what a snapshot has.
-pub(crate) async fn contents(program: &Path, file: &Path) -> Result<Latest> {
-    let mut command = Command::new(program);
-    command.args(["snapshot".as_ref(), "status".as_ref(), file.as_os_str()]).args(["-w", "json"]);
-    let output = output(&mut command).await?;
-    serde_json::from_slice(&output.stdout).map_err(|_| {
-        Failure::new(FailureKind::Unfit, format!("etcdutl snapshot status failed: {}", last_words(&output)))
     })
 }
 

@@ -35,6 +35,7 @@ mod read;
 mod remove;
 mod restore;
 mod room;
+mod root;
 #[cfg(test)]
 mod rubbish;
 mod signature;

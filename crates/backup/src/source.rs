@@ -10,11 +10,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures::future::join_all;
-use quorate_api::job::{BackupOrder, Contents, Failure, FailureKind, SourceEndpoint};
+use quorate_api::job::{BackupOrder, Failure, FailureKind, NoContents, SourceEndpoint};
 use quorate_etcd::{AlarmKind, Deadlines, Endpoint, MemberClient, MemberStatus, Read, Tls};
 use quorate_model::{ClusterId, Revision};
 
 use self::reach::{Problem, Reached};
+use crate::agree::Told;
 use crate::{Context, Result, agree};
 
 const DEADLINES: Deadlines = Deadlines { connect: Duration::from_secs(3), call: Duration::from_secs(5) };
@@ -31,7 +32,7 @@ pub(crate) struct Chosen {
     /// The revision that it had at least.
     pub(crate) revision: Revision,
     /// What it had at that revision, as another member confirms.
-    pub(crate) contents: Option<Contents>,
+    pub(crate) contents: Told,
 }
 
 /// A member that may send its snapshot.
@@ -106,7 +107,7 @@ impl Choice<'_> {
     /// The first of them whose data another one confirms. Asked once the store is known to take the backup: members do nothing else meanwhile.
     pub(crate) async fn confirm(mut self, order: &BackupOrder, context: &Context) -> Result<Chosen> {
         let (first, contents) = if order.without_quorum {
-            (0, None)
+            (0, Err(NoContents::NoQuorum))
         } else {
             agree::on_contents(&self.candidates, self.revision, context).await?
         };

@@ -6,14 +6,15 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use quorate_api::bootstrap::DEFAULT_BUMP_REVISION;
-use quorate_api::job::{Contents, Failure, FailureKind, Manifest, Verified, VerifyOrder};
+use quorate_api::job::{Compared, Contents, Failure, FailureKind, Manifest, Verified, VerifyOrder};
 use quorate_etcd::{CallError, Deadlines, Endpoint, MemberClient, Read};
 use quorate_model::Revision;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
-use crate::etcdutl::{self, Latest, Restore};
+use crate::etcdutl::{self, Restore};
 use crate::handed::{self, Handed};
+use crate::root::Root;
 use crate::spool::cannot_write;
 use crate::{Context, Result};
 
@@ -22,8 +23,8 @@ const START: Duration = Duration::from_secs(120);
 /// How fast it reads its database at least: a slow disk of a network, in a Pod that has what others leave.
 const START_BYTES_PER_SECOND: u64 = 8 << 20;
 
-/// What etcd answers to a call without a user, where auth is enabled.
-const NO_USER: &str = "user name is empty";
+/// What etcd answers to a read at a revision that is compacted.
+const COMPACTED: &str = "required revision has been compacted";
 
 /// The attempt of which a test takes the snapshot: a Job has one.
 pub(crate) const ATTEMPT: &str = "verify";
@@ -51,40 +52,59 @@ async fn test(order: &VerifyOrder, programs: &Path, scratch: &Path, context: &Co
     let (manifest, bytes) = (note.manifest, note.bytes);
     etcdutl::can_read(&etcdutl, &manifest.etcd_version).await?;
     let trial = Trial { programs, scratch, file: &file, bytes, context };
-    let has = trial.run(0, async |client, revision| has(&client, revision, &manifest).await).await?;
-    let (found, at_backup) = if let Some(has) = has {
-        has
-    } else {
-        (context.log)("etcd serves, and its auth refuses us: reading the revision and the keys with etcdutl");
-        (etcdutl::contents(&etcdutl, &file).await?, None)
-    };
-    if found.revision < manifest.revision {
-        let message = format!(
-            "the revision is {} after the restore, the backup was taken at {}",
-            found.revision, manifest.revision
-        );
-        return Err(Failure::new(FailureKind::Mismatch, message));
-    }
-    if let (Some(wanted), Some(found)) = (&manifest.contents, &at_backup) {
-        compare(wanted, found, manifest.revision, context)?;
-    }
+    let examined = async |client, revision| examine(&client, revision, manifest, context).await;
+    let verified = trial.run(0, examined).await?;
     // A cluster is restored with its revisions raised, and all that is older compacted. Its keys are not counted again: leases end.
     if etcdutl::raises_revisions(&etcdutl).await? {
         // etcdutl adds to the last revision in the file, and a store without a key has none, though etcd says 1.
         let raised = i64::try_from(DEFAULT_BUMP_REVISION).unwrap_or(i64::MAX);
         let found = trial.run(DEFAULT_BUMP_REVISION, async |_, revision| Ok(revision.0)).await?;
-        if let Some(found) = found.filter(|found| *found < raised) {
+        if found < raised {
             let message =
                 format!("the revision is {found} after a restore that raises it to {raised} at least");
             return Err(Failure::new(FailureKind::Mismatch, message));
         }
     }
-    Ok(Verified { manifest, revision: found.revision, keys: found.keys, hash: found.hash })
+    Ok(verified)
 }
 
-/// Whether the restored etcd has what the members had.
-fn compare(wanted: &Contents, found: &Contents, revision: i64, context: &Context) -> Result<()> {
+/// What a restored etcd has now. It is an error if it is not what the members had at the revision of the backup.
+async fn examine(
+    client: &MemberClient,
+    revision: Revision,
+    manifest: Manifest,
+    context: &Context,
+) -> Result<Verified> {
+    if revision.0 < manifest.revision {
+        let message = format!(
+            "the revision is {revision} after the restore, the backup was taken at {}",
+            manifest.revision
+        );
+        return Err(Failure::new(FailureKind::Mismatch, message));
+    }
+    let (keys, _) = client.count_keys(Read::Linearizable).await.map_err(|error| no_answer(&error))?;
+    let hash = client.hash_kv(Some(revision)).await.map_err(|error| no_answer(&error))?;
+    let compared = compare(client, &manifest, context).await?;
+    Ok(Verified { manifest, revision: revision.0, keys, hash: hash.hash, compared })
+}
+
+/// Compares what it has at the revision of the backup, as far as both are known.
+async fn compare(client: &MemberClient, manifest: &Manifest, context: &Context) -> Result<Vec<Compared>> {
+    // An object without a manifest has none.
+    let revision = (manifest.revision > 0).then_some(Compared::Revision);
+    let mut compared = Vec::from_iter(revision);
+    let Some(wanted) = &manifest.contents else { return Ok(compared) };
+    let found = match has_at(client, Revision(manifest.revision)).await {
+        Ok(found) => found,
+        // The snapshot is of later, and after a compaction of that revision.
+        Err(CallError::Refused(_, message)) if message.contains(COMPACTED) => {
+            (context.log)("the history was compacted while the backup was taken, past its revision");
+            return Ok(compared);
+        }
+        Err(error) => return Err(no_answer(&error)),
+    };
     let differ = |what: &str, wanted: String, found: String| {
+        let revision = manifest.revision;
         let message = format!(
             "at revision {revision} {what} {found} after the restore, and the members had {wanted} when the backup was taken"
         );
@@ -93,16 +113,28 @@ fn compare(wanted: &Contents, found: &Contents, revision: i64, context: &Context
     if wanted.keys != found.keys {
         return differ("the number of keys is", wanted.keys.to_string(), found.keys.to_string());
     }
+    compared.push(Compared::Keys);
     if wanted.compact_revision != found.compact_revision {
         (context.log)(
             "the history was compacted while the backup was taken: the hash of its members says nothing about it",
         );
-        return Ok(());
+        return Ok(compared);
     }
     if wanted.hash != found.hash {
         return differ("HashKV is", format!("{:08x}", wanted.hash), format!("{:08x}", found.hash));
     }
-    Ok(())
+    compared.push(Compared::Hash);
+    Ok(compared)
+}
+
+async fn has_at(client: &MemberClient, revision: Revision) -> std::result::Result<Contents, CallError> {
+    let keys = client.count_keys_at(revision).await?;
+    let hash = client.hash_kv(Some(revision)).await?;
+    Ok(Contents { keys, hash: hash.hash, compact_revision: hash.compacted.0, confirmed_by: None })
+}
+
+fn no_answer(error: &CallError) -> Failure {
+    Failure::new(FailureKind::Unfit, format!("etcd does not answer after the restore: {error}"))
 }
 
 /// A restore of the snapshot, and etcd that is started on it.
@@ -116,13 +148,12 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Restores, raising revisions by so many, starts etcd, asks it once it serves, and stops it. `None`: it serves, the snapshot has auth
-    /// enabled, and it answers only users.
+    /// Restores, raising revisions by so many, starts etcd, asks it once it serves, and stops it.
     async fn run<T>(
         self,
         bump_revision: u64,
         ask: impl AsyncFnOnce(MemberClient, Revision) -> Result<T>,
-    ) -> Result<Option<T>> {
+    ) -> Result<T> {
         let (client_port, peer_port) = free_ports()?;
         let peer_url = format!("http://127.0.0.1:{peer_port}");
         let data_dir = self.scratch.join("data");
@@ -141,7 +172,9 @@ impl Trial<'_> {
         .run()
         .await?;
         (self.context.log)("restored; starting etcd on it");
-        let client_url = format!("http://127.0.0.1:{client_port}");
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, client_port));
+        let root = Root::generate(&address.ip().to_string(), self.scratch).await?;
+        let client_url = format!("https://{address}");
         let mut etcd = Command::new(self.programs.join("etcd"))
             .args(["--name=verify", "--unsafe-no-fsync", "--log-level=error", "--quota-backend-bytes=-1"])
             .arg(format!("--data-dir={}", data_dir.display()))
@@ -153,20 +186,18 @@ impl Trial<'_> {
                 format!("--listen-peer-urls={peer_url}"),
                 format!("--initial-advertise-peer-urls={peer_url}"),
             ])
+            .args(root.flags())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .kill_on_drop(true)
             .spawn()
             .map_err(|error| etcdutl::cannot_start("etcd".as_ref(), &error))?;
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, client_port));
         let asked = async {
             let deadlines = Deadlines { connect: Duration::from_secs(1), call: Duration::from_secs(60) };
-            let client = MemberClient::new(&Endpoint::plain(address), deadlines);
+            let client = MemberClient::new(&Endpoint::tls(address, root.tls()), deadlines);
             let client = client.map_err(|error| Failure::new(FailureKind::Unfit, error.to_string()))?;
-            match serves(&mut etcd, &client, longest_start(self.bytes)).await? {
-                Some(revision) => ask(client, revision).await.map(Some),
-                None => Ok(None),
-            }
+            let revision = serves(&mut etcd, &client, longest_start(self.bytes)).await?;
+            ask(client, revision).await
         }
         .await;
         // It fails only if it has ended already.
@@ -180,38 +211,12 @@ fn longest_start(bytes: u64) -> Duration {
     START + Duration::from_secs(bytes / START_BYTES_PER_SECOND)
 }
 
-/// What a restored etcd has now, and what it had at the revision of the backup, where that can be told.
-async fn has(
-    client: &MemberClient,
-    revision: Revision,
-    manifest: &Manifest,
-) -> Result<(Latest, Option<Contents>)> {
-    let failed = |error: CallError| {
-        Failure::new(FailureKind::Unfit, format!("etcd does not answer after the restore: {error}"))
-    };
-    let (keys, _) = client.count_keys(Read::Linearizable).await.map_err(failed)?;
-    let hash = client.hash_kv(Some(revision)).await.map_err(failed)?;
-    let latest = Latest { revision: revision.0, keys, hash: hash.hash };
-    let at = Revision(manifest.revision);
-    // The snapshot may be of after a compaction of that revision, and of what came later.
-    let at_backup =
-        if manifest.contents.is_some() && at <= revision { has_at(client, at).await.ok() } else { None };
-    Ok((latest, at_backup))
-}
-
-async fn has_at(client: &MemberClient, revision: Revision) -> std::result::Result<Contents, CallError> {
-    let keys = client.count_keys_at(revision).await?;
-    let hash = client.hash_kv(Some(revision)).await?;
-    Ok(Contents { keys, hash: hash.hash, compact_revision: hash.compacted.0, confirmed_by: None })
-}
-
-/// Waits until it serves. Returns its revision; `None` if its auth refuses to answer.
-async fn serves(etcd: &mut Child, client: &MemberClient, within: Duration) -> Result<Option<Revision>> {
+/// Waits until it serves. Returns its revision.
+async fn serves(etcd: &mut Child, client: &MemberClient, within: Duration) -> Result<Revision> {
     let end = Instant::now() + within;
     loop {
         let why = match client.revision(Read::Linearizable).await {
-            Ok(revision) => return Ok(Some(revision)),
-            Err(CallError::Refused(_, message)) if message.contains(NO_USER) => return Ok(None),
+            Ok(revision) => return Ok(revision),
             Err(error) => error.to_string(),
         };
         if let Ok(Some(ended)) = etcd.try_wait() {

@@ -6,6 +6,7 @@
 //! - `report`: what its status says; [`health()`]: what the schedules of a cluster say about its backups
 
 mod catalog;
+mod compared;
 mod cron;
 mod decide;
 mod health;

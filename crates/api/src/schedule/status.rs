@@ -4,6 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::job::Compared;
 use crate::status::if_known;
 
 /// How a schedule goes.
@@ -195,6 +196,10 @@ pub struct VerifiedBackup {
     pub revision: i64,
     /// How many keys it had.
     pub keys: u64,
+    /// What was compared with what the members had when the backup was taken. The condition Verified says why the others were not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub compared: Vec<Compared>,
 }
 
 /// A restore test that found a backup that cannot be restored.

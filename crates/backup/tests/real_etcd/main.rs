@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use bed::{Bed, KEY, in_pvc, remove_order, source, verify, verify_order};
 use quorate_api::destination::{ChecksumHeader, Destination};
-use quorate_api::job::{BackupOrder, Contents, Failure, FailureKind, Manifest, ReadOrder};
+use quorate_api::job::{
+    BackupOrder, Compared, Contents, Failure, FailureKind, Manifest, NoContents, ReadOrder,
+};
 use quorate_backup::{Found, back_up, read, remove};
 use quorate_etcd::Read;
 use quorate_etcd::testkit::{MINORS, eventually};
@@ -30,8 +32,13 @@ async fn restores(bed: &Bed, destination: &Destination, manifest: &Manifest) {
     let verified = verify(&verify_order(destination, manifest), &bed.programs(), &bed.context).await.unwrap();
     assert_eq!((verified.keys, verified.revision), (keys, revision.0), "{:?}", bed.minor());
     assert_eq!(verified.manifest, *manifest);
+    let compared = [Compared::Revision, Compared::Keys, Compared::Hash];
+    let most = if manifest.contents.is_some() { 3 } else { 1 };
+    assert_eq!(verified.compared, compared[..most]);
     // A cluster of one would serve nobody meanwhile.
     assert_eq!(manifest.contents.is_some(), bed.cluster.members.len() > 1, "{:?}", manifest.contents);
+    let why = manifest.contents.is_none().then_some(NoContents::NoOtherMember);
+    assert_eq!(manifest.no_contents, why);
     let order = ReadOrder { source: source(destination, manifest) };
     let without_auth = Manifest { auth_enabled: Some(false), ..manifest.clone() };
     assert_eq!(read(&order, &bed.context).await.unwrap(), without_auth, "it is read without being kept");
@@ -173,6 +180,7 @@ async fn without_a_quorum_only_an_order_that_says_so_gets_a_snapshot() {
     order.without_quorum = true;
     let manifest = back_up(&order, &bed.context).await.unwrap();
     assert!(manifest.without_quorum);
+    assert_eq!(manifest.no_contents, Some(NoContents::NoQuorum));
     let verified = verify(&verify_order(&in_pvc(), &manifest), &bed.programs(), &bed.context).await.unwrap();
     assert_eq!(verified.keys, 1);
 }
@@ -504,29 +512,77 @@ async fn what_is_encrypted_opens_only_with_its_identity() {
 }
 
 #[tokio::test]
-async fn a_snapshot_with_auth_is_tested_as_far_as_auth_lets_us() {
-    let bed = Bed::new(MINOR, 1).await;
-    bed.fill(2).await;
-    let saved = bed.context.places.pvc.join("prod/auth.db");
-    std::fs::create_dir_all(saved.parent().unwrap()).unwrap();
-    let endpoint = format!("--endpoints={}", bed.cluster.members[0].client_url());
-    let control = quorate_etcd::testkit::etcd(MINOR).with_file_name(format!("etcdctl-{MINOR}"));
-    let run = |args: &[&str]| {
-        let output = std::process::Command::new(&control).arg(&endpoint).args(args).output().unwrap();
-        assert!(output.status.success(), "{args:?}: {output:?}");
-    };
-    run(&["user", "add", "root:secret"]);
-    run(&["user", "grant-role", "root", "root"]);
-    run(&["auth", "enable"]);
-    let refused = fails(&bed, &bed.order(&in_pvc())).await;
-    assert_eq!(refused.kind, FailureKind::NoSource, "{}", refused.message);
-    assert!(refused.message.contains("user name is empty"), "{}", refused.message);
+async fn n08_a_restore_test_compares_keys_and_hash_of_a_snapshot_with_auth_in_every_version() {
+    for minor in MINORS {
+        let bed = Bed::new(minor, 1).await;
+        bed.fill(2).await;
+        let client = bed.cluster.members[0].client();
+        let had = client.hash_kv(Some(Revision(3))).await.unwrap();
+        let compact_revision = had.compacted.0;
+        let contents = Contents { keys: 2, hash: had.hash, compact_revision, confirmed_by: None };
+        let endpoint = format!("--endpoints={}", bed.cluster.members[0].client_url());
+        let control = quorate_etcd::testkit::etcd(minor).with_file_name(format!("etcdctl-{minor}"));
+        let run = |args: &[&str]| {
+            let output = std::process::Command::new(&control).arg(&endpoint).args(args).output().unwrap();
+            assert!(output.status.success(), "{args:?}: {output:?}");
+        };
+        run(&["user", "add", "root:secret"]);
+        run(&["user", "grant-role", "root", "root"]);
+        run(&["auth", "enable"]);
+        let refused = fails(&bed, &bed.order(&in_pvc())).await;
+        assert_eq!(refused.kind, FailureKind::NoSource, "{}", refused.message);
+        assert!(refused.message.contains("user name is empty"), "{}", refused.message);
 
-    run(&["--user=root:secret", "snapshot", "save", saved.to_str().unwrap()]);
-    let bytes = std::fs::read(&saved).unwrap();
-    let sha256 = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-    let unnamed = Manifest { key: "auth.db".to_owned(), stored_sha256: sha256, ..Manifest::default() };
-    let order = verify_order(&in_pvc(), &unnamed);
-    let verified = verify(&order, &bed.programs(), &bed.context).await.unwrap();
-    assert_eq!((verified.keys, verified.revision), (2, 3));
+        let save = |key: &str| {
+            let file = bed.context.places.pvc.join("prod").join(key);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            run(&["--user=root:secret", "snapshot", "save", file.to_str().unwrap()]);
+            let bytes = std::fs::read(file).unwrap();
+            let (database, sha256) = bytes.split_at(bytes.len() - 32);
+            let digits = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            Manifest {
+                format: 1,
+                key: key.to_owned(),
+                stored_bytes: bytes.len() as u64,
+                stored_sha256: digits(&Sha256::digest(&bytes)),
+                snapshot_bytes: database.len() as u64,
+                snapshot_sha256: digits(sha256),
+                revision: 3,
+                ..Manifest::default()
+            }
+        };
+        let test = async |manifest: &Manifest, contents: Option<Contents>| {
+            let manifest = Manifest { contents, ..manifest.clone() };
+            let json = bed.context.places.pvc.join("prod").join(format!("{}.json", manifest.key));
+            std::fs::write(json, serde_json::to_vec(&manifest).unwrap()).unwrap();
+            verify(&verify_order(&in_pvc(), &manifest), &bed.programs(), &bed.context).await
+        };
+        let manifest = save("auth.db");
+        let whole = test(&manifest, Some(contents.clone())).await.unwrap();
+        assert_eq!((whole.keys, whole.revision, whole.hash), (2, 3, had.hash), "{minor}");
+        assert_eq!(whole.compared, [Compared::Revision, Compared::Keys, Compared::Hash], "{minor}");
+        for (edit, said) in [
+            (Contents { keys: 1, ..contents.clone() }, "the number of keys is 2"),
+            (Contents { hash: had.hash ^ 1, ..contents.clone() }, "HashKV is"),
+        ] {
+            let failure = test(&manifest, Some(edit)).await.unwrap_err();
+            assert_eq!(failure.kind, FailureKind::Mismatch, "{minor}");
+            assert!(failure.message.contains(said), "{}", failure.message);
+        }
+
+        // What cannot be compared is not in the list.
+        let compared = async |manifest: &Manifest, contents| test(manifest, contents).await.unwrap().compared;
+        assert_eq!(compared(&manifest, None).await, [Compared::Revision]);
+        let other = Contents { compact_revision: compact_revision + 1, ..contents.clone() };
+        assert_eq!(compared(&manifest, Some(other)).await, [Compared::Revision, Compared::Keys]);
+        run(&["--user=root:secret", "put", "key-0", "again"]);
+        run(&["--user=root:secret", "compaction", "--physical", "4"]);
+        let later = save("later.db");
+        assert_eq!(compared(&later, Some(contents)).await, [Compared::Revision], "3 is compacted");
+        let unnamed = Manifest { key: later.key, stored_sha256: later.stored_sha256, ..Manifest::default() };
+        std::fs::remove_file(bed.context.places.pvc.join("prod/later.db.json")).unwrap();
+        let order = verify_order(&in_pvc(), &unnamed);
+        let verified = verify(&order, &bed.programs(), &bed.context).await.unwrap();
+        assert_eq!((verified.compared.as_slice(), verified.keys, verified.revision), (&[][..], 2, 4));
+    }
 }

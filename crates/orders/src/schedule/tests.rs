@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use quorate_api::backup::LastLook;
-use quorate_api::job::{Answer, Failure, FailureKind, Looked, Verified};
+use quorate_api::job::{Answer, Compared, Failure, FailureKind, Looked, Verified};
 use quorate_api::{EtcdBackup, EtcdBackupSchedule};
 use quorate_model::{ClockDifference, Instant, Span};
 use serde_json::{Value, json};
@@ -378,7 +378,9 @@ fn a_restore_test_is_recorded_then_made_of_the_newest_good_backup_and_its_answer
             now: at("2026-11-01T06:35:00Z"),
         })
     };
-    let passed = ended(Answer::Verified(Verified { revision: 9, keys: 4, ..Verified::default() }));
+    let compared = vec![Compared::Revision, Compared::Keys];
+    let result = Verified { revision: 9, keys: 4, compared: compared.clone(), ..Verified::default() };
+    let passed = ended(Answer::Verified(result));
     let verified = |decision: &Decision| {
         let one = decision.status.conditions.iter().find(|one| one.type_ == "Verified").unwrap();
         format!("{} {}", one.status, one.reason)
@@ -387,7 +389,8 @@ fn a_restore_test_is_recorded_then_made_of_the_newest_good_backup_and_its_answer
         (verified(&passed), &passed.then),
         ("True RestoreTested".to_owned(), &NextAct::DeleteJob(test.job_name.clone()))
     );
-    assert_eq!(passed.status.last_verified.clone().unwrap().revision, 9);
+    let last = passed.status.last_verified.clone().unwrap();
+    assert_eq!((last.revision, last.compared), (9, compared));
     let failed = ended(Answer::Failed(Failure::new(FailureKind::Mismatch, "it is damaged")));
     assert_eq!((verified(&failed), failed.status.test.clone()), ("False ChecksumMismatch".to_owned(), None));
     let mut refused = begun.status.clone();

@@ -12,10 +12,10 @@ use quorate_manifests::backup::verify_order;
 use quorate_manifests::job::verify_name;
 use quorate_model::Instant;
 
-use super::catalog;
 use super::cron::CronTimes;
 use super::decide::{NextAct, Seen, at, cluster_id, good_here, scheduled};
 use super::look::with_last_words;
+use super::{catalog, compared};
 use crate::conditions::{ConditionValue, set};
 use crate::outcome::JobOutcome;
 use crate::time::timestamp;
@@ -107,14 +107,18 @@ fn running(
         }
         JobOutcome::Answered(Answer::Verified(result)) => {
             let text = format!(
-                "EtcdBackup {} was restored: revision {}, {} keys",
-                test.backup, result.revision, result.keys
+                "EtcdBackup {} was restored: revision {}, {} keys. {}",
+                test.backup,
+                result.revision,
+                result.keys,
+                compared::text(result)
             );
             status.last_verified = Some(VerifiedBackup {
                 backup: test.backup.clone(),
                 time: Time(timestamp(seen.now)),
                 revision: result.revision,
                 keys: result.keys,
+                compared: result.compared.clone(),
             });
             let id = backup.map(|backup| cluster_id(backup));
             status.failed_tests.retain(|failed| Some(failed.cluster_id.as_str()) != id);
