@@ -264,11 +264,14 @@ pub struct RemoveOrder {
 }
 
 /// `quorate agent verify-backup`: a restore test. It downloads, verifies, restores into [`SCRATCH_DIR`], starts etcd on that, and compares.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VerifyOrder {
     /// What to restore.
     pub source: Source,
+    /// The bytes that its volume needs. Absent where the size of the database is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scratch_bytes: Option<u64>,
 }
 
 /// `quorate agent read-backup`: reads an object to its end, unpacks it, and compares its hashes. Nothing of it is kept.

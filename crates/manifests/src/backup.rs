@@ -3,7 +3,7 @@
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use quorate_api::backup::{BackupSource, Compression, Endpoints};
+use quorate_api::backup::{BackupResult, BackupSource, Compression, Endpoints};
 use quorate_api::cluster::TlsProvider;
 use quorate_api::job::{
     BackupOrder, InspectOrder, LookOrder, Origin, RemoveOrder, SIGNING_KEY, SIGNING_KEY_BYTES,
@@ -18,6 +18,12 @@ use crate::flags;
 use crate::record;
 use crate::service::CLIENT_PORT;
 use crate::template::Template;
+
+const MIB: u64 = 1 << 20;
+
+/// What the trial etcd of a restore test has beside its database, in bytes: two files of its log of 64 MiB each, and what small file systems
+/// keep for themselves.
+const BESIDE_DATABASES: u64 = 512 * MIB;
 
 /// The etcd that a backup is of, as it is now.
 #[derive(Clone, Copy, Debug)]
@@ -145,7 +151,16 @@ pub fn verify_order(backup: &EtcdBackup) -> Option<VerifyOrder> {
     let sha256 = Some(result.stored_sha256.clone());
     // What the key has now: that somebody has written another object there is found.
     let source = Source { destination, key: result.key.clone(), sha256, version_id: None };
-    Some(VerifyOrder { source })
+    Some(VerifyOrder { source, scratch_bytes: scratch_of_test(result) })
+}
+
+/// The bytes that a restore test writes at most. First the object and the unpacked database are there at the same time, then the database and
+/// the restored copy of it. On top come an eighth, for pages that etcd adds and for the file system, and [`BESIDE_DATABASES`].
+fn scratch_of_test(result: &BackupResult) -> Option<u64> {
+    let database = Some(result.snapshot_bytes).filter(|bytes| *bytes > 0)?;
+    let both = database.saturating_add(database.max(result.stored_bytes));
+    let bytes = both.saturating_add(both / 8).saturating_add(BESIDE_DATABASES);
+    Some(bytes.div_ceil(MIB).saturating_mul(MIB))
 }
 
 /// The Secret with `tls.crt`, `tls.key` and `ca.crt` for connections to etcd.

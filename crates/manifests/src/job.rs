@@ -7,22 +7,27 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::PodSecurityContext;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use quorate_api::backup::{EnvVar, JobTemplate};
-use quorate_api::cluster::{DEFAULT_IMAGE_REGISTRY, Medium, PodMetadata, PodSpec};
+use quorate_api::cluster::{
+    DEFAULT_IMAGE_REGISTRY, Medium, OneMemberPerNode, PodMetadata, PodSpec, Resources,
+};
 use quorate_api::job::{
     BackupOrder, CA_FILE, CREDENTIALS_DIR, ETCD_TLS_DIR, FindOrder, IDENTITIES_DIR, InspectOrder, ListOrder,
     LookOrder, ORDER, PVC_DIR, REFUSED_ENV, ReadOrder, RemoveOrder, SCRATCH_DIR, SIGNING_KEYS_DIR,
     SIGNING_SECRET, VerifyOrder,
 };
 use quorate_api::{Destination, EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore, keys, quantity};
+use quorate_model::ClusterRef;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::Defaults;
 use crate::metadata;
 use crate::pod::{
-    AGENT, AGENT_DIR, AGENT_VOLUME, FETCH, SKIP_CONTAINERS, install_from, resources, restricted,
-    security_context,
+    AGENT, AGENT_DIR, AGENT_VOLUME, FETCH, SKIP_CONTAINERS, install_from, one_to_a_node, resources,
+    restricted, security_context,
 };
 
 /// For so many seconds the Job stays that has found the newest backup for an EtcdCluster.
@@ -36,6 +41,12 @@ const TRUST: &str = "SSL_CERT_";
 
 /// Variables that name a proxy, whatever their case.
 const PROXIES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
+
+/// The resource that files on the disk of a node count as.
+const DISK: &str = "ephemeral-storage";
+
+/// What the Pod of a restore test has on the disk of its node beside its volume: the program of the agent and the logs.
+const BESIDE_SCRATCH: u64 = 256 << 20;
 
 /// Whether a Job changes what is in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -300,15 +311,16 @@ pub fn verify(
     let test = spec.verify.clone().unwrap_or_default();
     let given = test.job_template.or_else(|| spec.backup_template.spec.job_template.as_deref().cloned());
     let mut template = of_cluster(given, cluster);
-    let resources = resources::of_test(template.resources.as_ref(), pod_spec(cluster));
+    if let Some(cluster) = cluster {
+        is_apart_from_members(&mut template, schedule, cluster);
+    }
+    let scratch = scratch(&template, cluster, order.scratch_bytes);
+    let mut resources = resources::of_test(template.resources.as_ref(), pod_spec(cluster));
+    counts_on_node(&mut resources, &scratch);
     // etcd lives with the limits of a member as a member does.
     let of_go = resources::of_go_beside(&resources, 0);
     let mut pod =
         agent_pod("fetch-backup", Access::Reads, order, &order.source.destination, &template, defaults);
-    let scratch = match &template.scratch {
-        Some(_) => scratch(&template, cluster, None),
-        None => json!({ "emptyDir": {} }),
-    };
     mount(&mut pod, "scratch", &scratch, SCRATCH_DIR);
     if let Some(secret) = test.identities_secret {
         mount(&mut pod, "identities", &secret_volume(&secret.name), IDENTITIES_DIR);
@@ -339,6 +351,30 @@ pub fn verify(
     }
     template.annotations.extend(SKIP_CONTAINERS.map(|key| (key.to_owned(), CONTAINER.to_owned())));
     finish(pod, name, of_schedule(schedule), seconds, &template)
+}
+
+/// A restore test reads and writes a whole database: it runs beside a member only where no other node is free.
+fn is_apart_from_members(template: &mut JobTemplate, schedule: &EtcdBackupSchedule, cluster: &EtcdCluster) {
+    let name = |meta: &ObjectMeta| meta.name.clone().unwrap_or_default();
+    let at =
+        ClusterRef::new(schedule.metadata.namespace.clone().unwrap_or_default(), name(&cluster.metadata));
+    let affinity = template.affinity.get_or_insert_default();
+    if affinity.pod_anti_affinity.is_none() {
+        let members = one_to_a_node(&at, OneMemberPerNode::Preferred);
+        affinity.pod_anti_affinity = serde_json::from_value(members).ok();
+    }
+}
+
+/// What the test writes to the disk of the node is reserved there, and bounded: it is not taken from the other Pods of the node.
+fn counts_on_node(resources: &mut Resources, scratch: &Value) {
+    let limit = serde_json::from_value(scratch["emptyDir"]["sizeLimit"].clone()).ok();
+    let Some(size) = limit.as_ref().and_then(quantity::bytes) else { return };
+    if resources.requests.contains_key(DISK) || resources.limits.contains_key(DISK) {
+        return;
+    }
+    let all = Quantity(quantity::text(size.saturating_add(BESIDE_SCRATCH)));
+    resources.requests.insert(DISK.to_owned(), all.clone());
+    resources.limits.insert(DISK.to_owned(), all);
 }
 
 /// The template of an EtcdBackup that outlives its cluster: the removal of its object needs what the cluster says now.
@@ -553,11 +589,7 @@ fn of_schedule(schedule: &EtcdBackupSchedule) -> Owner {
     owner("EtcdBackupSchedule", keys::SCHEDULE, &schedule.metadata)
 }
 
-fn owner(
-    kind: &str,
-    label: &'static str,
-    meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
-) -> Owner {
+fn owner(kind: &str, label: &'static str, meta: &ObjectMeta) -> Owner {
     let name = meta.name.clone().unwrap_or_default();
     let reference = json!({
         "apiVersion": format!("{}/{}", keys::GROUP, keys::VERSION),

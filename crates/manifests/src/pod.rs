@@ -26,6 +26,7 @@ use crate::template::Template;
 use crate::{bootstrap, quorum_recovery};
 
 pub(crate) use containers::{AGENT, AGENT_DIR, AGENT_VOLUME, RESTORED, install_from, restricted};
+pub(crate) use placement::one_to_a_node;
 
 /// The container of etcd itself.
 pub const ETCD: &str = "etcd";

@@ -3,7 +3,7 @@
 use k8s_openapi::api::batch::v1::Job;
 use quorate_api::job::{BackupOrder, LookOrder, ReadOrder, Source, VerifyOrder};
 use quorate_api::{Destination, EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore};
-use quorate_manifests::backup::{Of, backup_order, inspect_order, remove_order};
+use quorate_manifests::backup::{Of, backup_order, inspect_order, remove_order, verify_order};
 use quorate_manifests::{AllowedImages, Defaults, catalog, job};
 use serde_json::{Value, json};
 
@@ -267,8 +267,15 @@ fn a_restore_test_runs_in_the_image_of_the_etcd_that_the_backup_is_of() {
     };
     let name = job::verify_name("0c8f27b4-8a5d-4f39-9a94-6a5b7f1f6f0e", i64::from(u32::MAX));
     assert!(name.len() <= 63, "a label of the Pod has it: {name}");
-    let job =
-        shown(&job::verify(&schedule, &VerifyOrder { source }, &name, "etcd:v3.6.16", 60, None, &defaults));
+    let job = shown(&job::verify(
+        &schedule,
+        &VerifyOrder { source, ..VerifyOrder::default() },
+        &name,
+        "etcd:v3.6.16",
+        60,
+        None,
+        &defaults,
+    ));
     let pod = &job["spec"]["template"]["spec"];
     assert_eq!(pod["containers"][0]["image"], "etcd:v3.6.16");
     assert_eq!(pod["containers"][0]["command"], json!(["/agent/quorate", "agent", "verify-backup"]));
@@ -326,7 +333,15 @@ fn pods_by(defaults: &Defaults, template: &Value, cluster: Option<&EtcdCluster>)
     let jobs = [
         job::backup(&backup, &order, None, 1, 60, cluster, defaults),
         job::remove(&backup, &remove_order(&backup), 1, 60, cluster, defaults),
-        job::verify(&schedule, &VerifyOrder { source }, "t", "etcd:v3.6.16", 60, cluster, defaults),
+        job::verify(
+            &schedule,
+            &VerifyOrder { source, ..VerifyOrder::default() },
+            "t",
+            "etcd:v3.6.16",
+            60,
+            cluster,
+            defaults,
+        ),
     ];
     jobs.map(|job| shown(&job)["spec"]["template"]["spec"].clone())
 }
@@ -402,7 +417,15 @@ fn o07_a_job_that_only_reads_mounts_a_claim_so_that_no_owner_of_a_file_changes()
     let look = LookOrder { destination: backup.spec.destination.clone(), objects: Vec::new() };
     let (schedule, defaults) = (schedule_with_test(), Defaults::default());
     let reads = [
-        job::verify(&schedule, &VerifyOrder { source }, "t", "etcd:v3.6.16", 60, None, &defaults),
+        job::verify(
+            &schedule,
+            &VerifyOrder { source, ..VerifyOrder::default() },
+            "t",
+            "etcd:v3.6.16",
+            60,
+            None,
+            &defaults,
+        ),
         job::look(&schedule, &look, None, "l", 60, None, &defaults),
     ];
     let writes = [
@@ -477,4 +500,75 @@ fn o08_a_snapshot_that_is_written_to_a_volume_first_has_one_of_the_class_of_the_
         (&json!("own"), &json!("20Gi"))
     );
     assert_eq!(volume(&json!({}), None)["emptyDir"]["sizeLimit"], "12Gi");
+}
+
+#[test]
+fn n17_a_restore_test_has_a_volume_of_the_class_of_the_members_or_reserves_the_disk_of_its_node() {
+    const MIB: u64 = 1 << 20;
+    let mut backup = backup(&json!({"gcs": {"bucket": "b"}}), &json!({}));
+    let mut order = |stored: u64, database: u64| {
+        backup.status = serde_json::from_value(json!({"result": {
+            "key": "k", "clusterID": "a1", "storedBytes": stored, "snapshotBytes": database, "storedSha256": "s",
+            "etcdVersion": "3.6.16", "finished": "2026-11-01T06:32:00Z",
+        }}))
+        .unwrap();
+        verify_order(&backup).unwrap()
+    };
+    // Twice the database, or the database and its object, an eighth of that, and 512 MiB.
+    assert_eq!(order(MIB, 8 << 30).scratch_bytes, Some((18 << 30) + 512 * MIB));
+    assert_eq!(order(24 * MIB, 8 * MIB).scratch_bytes, Some(36 * MIB + 512 * MIB));
+    assert_eq!(order(MIB, 0).scratch_bytes, None, "nobody knows its size");
+
+    let order = order(MIB, 8 << 30);
+    let mut cluster = tenant();
+    let pod = |template: &Value, cluster: Option<&EtcdCluster>| {
+        let mut schedule = schedule_with_test();
+        let template = serde_json::from_value(template.clone()).unwrap();
+        schedule.spec.backup_template.spec.job_template = Some(Box::new(template));
+        let job = job::verify(&schedule, &order, "t", "etcd:v3.6.16", 60, cluster, &Defaults::default());
+        shown(&job)["spec"]["template"]["spec"].clone()
+    };
+    let scratch = |pod: &Value| {
+        let volumes = pod["volumes"].as_array().unwrap().clone();
+        volumes.into_iter().find(|volume| volume["name"] == "scratch").unwrap()
+    };
+    let disk = |pod: &Value| {
+        let resources = &pod["containers"][0]["resources"];
+        ["requests", "limits"].map(|which| resources[which]["ephemeral-storage"].clone())
+    };
+    let on_node = pod(&json!({}), Some(&cluster));
+    assert_eq!(scratch(&on_node)["emptyDir"]["sizeLimit"], "18944Mi", "the cluster names no class");
+    assert_eq!(disk(&on_node), ["19200Mi", "19200Mi"]);
+    assert_eq!(disk(&pod(&json!({}), None)), ["19200Mi", "19200Mi"], "its cluster is gone");
+    let own = json!({"resources": {"limits": {"ephemeral-storage": "40Gi"}}});
+    assert_eq!(disk(&pod(&own, Some(&cluster))), [Value::Null, json!("40Gi")], "what is given is left");
+    let more = pod(&json!({"scratch": {"size": "30Gi"}}), Some(&cluster));
+    assert_eq!(
+        (&scratch(&more)["emptyDir"]["sizeLimit"], disk(&more)[0].as_str()),
+        (&json!("30Gi"), Some("30976Mi"))
+    );
+
+    cluster.spec.storage_spec.storage_class_name = Some("fast".to_owned());
+    let of_class = pod(&json!({}), Some(&cluster));
+    let claim = &scratch(&of_class)["ephemeral"]["volumeClaimTemplate"]["spec"];
+    assert_eq!(
+        (&claim["storageClassName"], &claim["resources"]["requests"]["storage"]),
+        (&json!("fast"), &json!("18944Mi"))
+    );
+    assert_eq!(disk(&of_class), [Value::Null, Value::Null]);
+
+    let apart = |pod: &Value| pod["affinity"]["podAntiAffinity"].clone();
+    let preferred = &apart(&of_class)["preferredDuringSchedulingIgnoredDuringExecution"][0];
+    assert_eq!(
+        preferred["podAffinityTerm"],
+        json!({
+            "topologyKey": "kubernetes.io/hostname",
+            "labelSelector": {"matchLabels": {"operator.etcd.io/cluster": "demo"}},
+        })
+    );
+    let given =
+        json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": []}}});
+    let given = apart(&pod(&given, Some(&cluster)));
+    assert_eq!(given["preferredDuringSchedulingIgnoredDuringExecution"], Value::Null, "{given}");
+    assert_eq!(pod(&json!({}), None)["affinity"], Value::Null);
 }

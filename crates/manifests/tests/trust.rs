@@ -102,7 +102,15 @@ fn verified(destination: &Value, template: &Value) -> Job {
     .unwrap();
     let destination = schedule.spec.backup_template.spec.destination.clone();
     let source = Source { destination, key: "k".to_owned(), sha256: Some("a".repeat(64)), version_id: None };
-    job::verify(&schedule, &VerifyOrder { source }, "v", IMAGE, 60, None, &Defaults::default())
+    job::verify(
+        &schedule,
+        &VerifyOrder { source, ..VerifyOrder::default() },
+        "v",
+        IMAGE,
+        60,
+        None,
+        &Defaults::default(),
+    )
 }
 
 #[test]

@@ -158,7 +158,7 @@ fn failure(pod: &Pod) -> quorate_api::job::Failure {
 #[tokio::test]
 async fn jobs_back_up_test_and_remove_and_answer_in_the_termination_message() {
     let backup = Backup::of_a_cluster(MINOR).await;
-    let test = VerifyOrder { source: backup.source() };
+    let test = VerifyOrder { source: backup.source(), ..VerifyOrder::default() };
     let (code, answer) = job("verify-backup", &test, MINOR, backup.dir.path());
     let Answer::Verified(verified) = answer else { panic!("{answer:?}") };
     assert_eq!((code, verified.keys, verified.revision), (0, 1, 2));

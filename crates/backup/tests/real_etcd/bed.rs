@@ -132,7 +132,7 @@ pub fn source(destination: &Destination, manifest: &Manifest) -> Source {
 }
 
 pub fn verify_order(destination: &Destination, manifest: &Manifest) -> VerifyOrder {
-    VerifyOrder { source: source(destination, manifest) }
+    VerifyOrder { source: source(destination, manifest), ..VerifyOrder::default() }
 }
 
 /// A restore test: both containers of its Job, one after the other.

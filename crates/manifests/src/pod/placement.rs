@@ -19,7 +19,7 @@ pub(super) fn affinity(at: &ClusterRef, template: &Template) -> Value {
 }
 
 /// Preferred by default: a cluster of three on one node is worse than on three, and better than none.
-fn one_to_a_node(at: &ClusterRef, one_member_per_node: OneMemberPerNode) -> Value {
+pub(crate) fn one_to_a_node(at: &ClusterRef, one_member_per_node: OneMemberPerNode) -> Value {
     let term = json!({
         "topologyKey": "kubernetes.io/hostname",
         "labelSelector": { "matchLabels": labels::selector(at) },

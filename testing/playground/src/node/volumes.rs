@@ -131,6 +131,10 @@ fn ephemeral(path: &Path, volume: &Volume, pod: &Pod, placed: Placed, cache: &Ca
     if let Some(empty) = &volume.empty_dir {
         return self::empty(path, empty).map_err(|error| error.to_string());
     }
+    if volume.ephemeral.is_some() {
+        // Its claim would be deleted with the Pod, as the directory of the Pod is.
+        return fs::create_dir_all(path).map_err(|error| error.to_string());
+    }
     let (values, mode) = if let Some(secret) = &volume.secret {
         let values =
             cache.secret(&namespace, secret.secret_name.as_deref().unwrap_or_default(), secret.optional)?;
