@@ -37,7 +37,7 @@ pub(crate) fn scratch(context: &Context) -> PathBuf {
 /// Carries out the test with the programs `etcd` and `etcdutl` of this directory, on what was fetched for it.
 pub async fn verify(order: &VerifyOrder, programs: &Path, context: &Context) -> Result<Verified> {
     let scratch = scratch(context);
-    let verified = context.unless_stopped(test(order, programs, &scratch, context)).await;
+    let verified = context.unless_stopped(Box::pin(test(order, programs, &scratch, context))).await;
     let cleared = clear(&scratch).await;
     let verified = verified?;
     cleared?;
