@@ -42,7 +42,7 @@ pub async fn run(args: &RunArgs) -> ! {
             () = stop.cancelled() => Err(Failure::new(FailureKind::InUse, "stopped by a signal before it was complete")),
         }
     };
-    std::process::exit(job::end(&args.guard.termination_log, done.await).into())
+    std::process::exit(job::end(&args.guard.termination_log, Box::pin(done).await).into())
 }
 
 struct Recover<'a> {

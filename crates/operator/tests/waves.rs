@@ -101,7 +101,7 @@ fn with_another_image(world: &World) -> Operator {
 #[tokio::test(start_paused = true)]
 async fn new_defaults_reach_one_cluster_after_another_and_stop_at_one_that_does_not_get_ready() -> Result<()>
 {
-    let Fleet { world, first, before, _kubelet } = Fleet::new().await?;
+    let Fleet { world, first, before, _kubelet } = Box::pin(Fleet::new()).await?;
     first.stop().await?;
 
     for name in NAMES {
@@ -138,7 +138,7 @@ async fn progressing(world: &World) -> Result<BTreeMap<String, usize>> {
 #[tokio::test(start_paused = true)]
 async fn m07_clusters_whose_turn_the_definition_cannot_record_take_no_new_defaults_and_report_it()
 -> Result<()> {
-    let Fleet { world, first, before, _kubelet } = Fleet::new().await?;
+    let Fleet { world, first, before, _kubelet } = Box::pin(Fleet::new()).await?;
     first.stop().await?;
 
     let pods = world.pods_by_uid().await?;
@@ -176,7 +176,7 @@ async fn m07_clusters_whose_turn_the_definition_cannot_record_take_no_new_defaul
 #[tokio::test(start_paused = true)]
 async fn m06_a_cluster_that_is_sick_before_its_turn_takes_none_and_keeps_no_other_cluster_waiting()
 -> Result<()> {
-    let Fleet { world, first, before, _kubelet } = Fleet::new().await?;
+    let Fleet { world, first, before, _kubelet } = Box::pin(Fleet::new()).await?;
     // The first one by its name: in the order of names its turn would be the first.
     world.members.nodes().faults.slow.insert("a-0".to_owned());
     world.delete::<Pod>("a-0").await?;
@@ -213,7 +213,7 @@ async fn m06_a_cluster_that_is_sick_before_its_turn_takes_none_and_keeps_no_othe
 
 #[tokio::test(start_paused = true)]
 async fn l07_a_cluster_whose_members_cannot_be_restarted_gives_its_place_to_the_others() -> Result<()> {
-    let Fleet { world, first, before, _kubelet } = Fleet::new().await?;
+    let Fleet { world, first, before, _kubelet } = Box::pin(Fleet::new()).await?;
     first.stop().await?;
     // Somebody else's budget for the same Pods: the API server refuses each eviction. The cluster stays healthy.
     let budget: PodDisruptionBudget = serde_json::from_value(json!({

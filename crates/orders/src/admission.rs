@@ -54,7 +54,7 @@ mod tests {
 
     use super::*;
 
-    fn job(pod: serde_json::Value) -> Job {
+    fn job(pod: &serde_json::Value) -> Job {
         serde_json::from_value(json!({"spec": {"template": {"spec": pod}}})).unwrap()
     }
 
@@ -66,7 +66,7 @@ mod tests {
     fn o07_a_job_uses_no_identity_and_writes_no_claim_that_is_not_for_backups() {
         let claim = |name: &str, reads: bool| json!({"name": name, "persistentVolumeClaim": {"claimName": name, "readOnly": reads}});
         let volumes = json!([claim("own", false), claim("other", true), {"name": "scratch", "emptyDir": {}}]);
-        let writes = job(json!({
+        let writes = job(&json!({
             "containers": [], "automountServiceAccountToken": false, "serviceAccountName": "sa", "volumes": volumes
         }));
         assert_eq!(
@@ -74,11 +74,11 @@ mod tests {
             [Used::Claim("own".to_owned())],
             "it has no token, and reads the other claim"
         );
-        let with_token = job(json!({
+        let with_token = job(&json!({
             "containers": [], "automountServiceAccountToken": true, "serviceAccountName": "sa"
         }));
         let identity = Used::Identity("sa".to_owned());
-        assert_eq!(used_by(&with_token), [identity.clone()]);
+        assert_eq!(used_by(&with_token), std::slice::from_ref(&identity));
         for (used, mark, other) in
             [(Used::Claim("own".to_owned()), "labels", "annotations"), (identity, "annotations", "labels")]
         {

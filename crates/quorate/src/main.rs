@@ -24,7 +24,7 @@ enum Command {
     Operator(Box<OperatorArgs>),
     /// What runs beside etcd in a member's Pod.
     #[command(subcommand)]
-    Agent(AgentCommand),
+    Agent(Box<AgentCommand>),
     /// Try it on this machine, without Kubernetes.
     #[cfg(feature = "playground")]
     Playground(Box<quorate_playground::cli::PlaygroundArgs>),
@@ -67,7 +67,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Agent(command) => {
             log(LogFormat::Text, "info");
             use_ring();
-            block_on(async { Ok(Box::pin(quorate_agent::run(command)).await) })
+            block_on(async { Ok(Box::pin(quorate_agent::run(*command)).await) })
         }
         // Enters its namespaces before any thread exists, so it makes its own runtime.
         #[cfg(feature = "playground")]

@@ -158,9 +158,9 @@ pub async fn a_settled_cluster_writes_nothing_to_the_api(world: &impl World) -> 
     // reports that. A write without a cause appears in every span.
     let mut changed = Vec::new();
     for _ in 0..3 {
-        let before = text().await?;
+        let before = Box::pin(text()).await?;
         tokio::time::sleep(std::time::Duration::from_secs(33)).await;
-        let after = text().await?;
+        let after = Box::pin(text()).await?;
         if before == after {
             return Ok(());
         }
