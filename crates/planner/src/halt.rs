@@ -56,9 +56,17 @@ fn keep_running(draft: &mut Draft<'_>) {
         restart::finished_pods(draft);
         restart::missing_pods(draft);
         upkeep::lead_clients(draft);
-        certificates::renew(draft);
+        keep_certificates(draft);
         connection::keep_up(draft);
         budget::keep_up(draft);
+    }
+}
+
+/// The part of it that is done also while every member is stopped for another incarnation. That may wait for a node for weeks, and the members that
+/// start again, or the one of which a snapshot is taken, need certificates that are valid.
+pub(crate) fn keep_certificates(draft: &mut Draft<'_>) {
+    if draft.record.is_bootstrapped() {
+        certificates::renew(draft);
     }
 }
 

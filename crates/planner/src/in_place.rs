@@ -12,9 +12,17 @@ use quorate_model::snapshot::Volume;
 use quorate_model::{MemberName, Revision, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON, Progress, for_all};
-use crate::{claims, incarnation, restore, stop, upgrade};
+use crate::{claims, halt, incarnation, restore, stop, upgrade};
 
 pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
+    let flow = follow(draft);
+    if flow.is_break() {
+        halt::keep_certificates(draft);
+    }
+    flow
+}
+
+fn follow(draft: &mut Draft<'_>) -> Flow {
     delete_superseded_pods(draft);
     if draft.record.next_incarnation.is_none() && !begin(draft) {
         return ON;

@@ -20,9 +20,17 @@ use quorate_model::snapshot::{LastNodes, Pod};
 use quorate_model::{Effect, KubeEffect, MemberName, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
-use crate::{commit, delivery, restore, safety, upgrade, upkeep};
+use crate::{commit, delivery, halt, restore, safety, upgrade, upkeep};
 
 pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
+    let flow = follow(draft);
+    if flow.is_break() {
+        halt::keep_certificates(draft);
+    }
+    flow
+}
+
+fn follow(draft: &mut Draft<'_>) -> Flow {
     if draft.record.quorum_recovery.is_none() && !begin(draft) {
         return ON;
     }

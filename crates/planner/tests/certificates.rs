@@ -1,14 +1,20 @@
 //! Certificates: one authority for clients and one for peers, for the life of a cluster; leaves that are renewed in place.
 
+use std::collections::BTreeMap;
+
 use crate::world::certificates::{DAY, authority, none};
 use crate::world::{World, name};
 use quorate_model::certificate::Validity;
 use quorate_model::effect::Unsafe;
+use quorate_model::incarnation::{NextIncarnation, Order};
+use quorate_model::quorum_recovery::{QuorumRecovery, RecoverFrom};
 use quorate_model::record::RecordDoubt;
+use quorate_model::restore::Restore;
 use quorate_model::snapshot::AuthorityLoss;
 use quorate_model::target::Retention;
 use quorate_model::{
-    Ca, ClockDifference, Effect, Fingerprint, Instant, KubeEffect, Leaf, Plan, Snapshot, Span, Step, Waiting,
+    Ca, ClockDifference, Effect, Fingerprint, Instant, KubeEffect, Leaf, Plan, Revision, Snapshot, Span,
+    Step, Version, Waiting,
 };
 use quorate_planner::safety::{Scene, permits};
 
@@ -323,6 +329,44 @@ fn m21_leaves_are_renewed_and_the_budget_is_kept_up_after_the_operator_was_rolle
     assert!(secrets(&world.plan()).is_empty(), "which authority signs is not known");
     world.seen.paused = true;
     assert!(world.plan().effects.is_empty());
+}
+
+#[test]
+fn leaves_are_renewed_while_an_order_for_another_incarnation_waits_for_a_node() {
+    let mut in_place = World::running(3);
+    in_place.seen.record.next_incarnation = Some(NextIncarnation {
+        order: Order::Recovery { from: RecoverFrom::Auto },
+        replaces: in_place.seen.record.cluster_id.unwrap(),
+        restore: Restore {
+            content: "{}".to_owned(),
+            url: "s3://backups/1".to_owned(),
+            version: Some(Version::new(3, 6, 16)),
+            bytes: Some(1 << 20),
+            revision: Some(Revision(2)),
+            auth: None,
+            bump: 1_000_000_000,
+            floor: Revision(0),
+        },
+        members: None,
+        stopped: false,
+        since: in_place.now,
+    });
+    in_place.seen.recover_from = Some(RecoverFrom::Auto);
+    let mut recovered = World::running(3);
+    for member in ["demo-0", "demo-1", "demo-2"] {
+        recovered.silence(member);
+    }
+    let (from, since) = (RecoverFrom::Auto, recovered.now);
+    recovered.seen.recover_from = Some(from.clone());
+    recovered.seen.record.quorum_recovery =
+        Some(QuorumRecovery { from, since, containers: BTreeMap::new(), chosen: None });
+    for mut world in [in_place, recovered] {
+        assert!(secrets(&world.plan()).is_empty());
+        age(&mut world, Leaf::Peer, 300);
+        let plan = world.plan();
+        assert_eq!(secrets(&plan), ["I3 renew the peer certificate, signed by peer-ca-1"], "{plan:?}");
+        assert!(plan.record.next_incarnation.is_some() || plan.record.quorum_recovery.is_some());
+    }
 }
 
 #[test]
