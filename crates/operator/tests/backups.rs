@@ -369,6 +369,40 @@ async fn a_removal_that_cannot_succeed_ends_by_order() -> Result<()> {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_etcdbackup_of_another_that_has_the_name_uses_up_no_time_of_a_schedule() -> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = kubelet(&world, able());
+    let _operator = world.operator();
+    create_schedule(&world, json!({})).await?;
+    let schedules = world.api::<EtcdBackupSchedule>();
+    let uid = schedules.get("often").await?.uid().context("it has one")?;
+    let minute = (world.clock.now().0 / 600_000 + 1) * 10;
+    let name = format!("often-{}{minute:08}", &uid[uid.len() - 4..]);
+    create_backup(&world, &name, json!({})).await?;
+    let status = async || Ok::<_, anyhow::Error>(schedules.get("often").await?.status.unwrap_or_default());
+    until("the schedule says that its name is taken", async || {
+        let status = status().await?;
+        let told = status.conditions.iter().any(|one| {
+            one.type_ == "Ready"
+                && one.reason == "BackupMissed"
+                && one.message.contains(&format!("EtcdBackup {name} has its name"))
+        });
+        Ok(if told { Ok(()) } else { Err(format!("{status:#?}")) })
+    })
+    .await?;
+    assert_eq!(status().await?.last_scheduled, None, "the time is not used up");
+    world.delete::<EtcdBackup>(&name).await?;
+    until("its own is taken once the name is free", async || {
+        let own = world.api::<EtcdBackup>().get_opt(&name).await?;
+        let is_own = own.is_some_and(|own| own.labels().contains_key("operator.etcd.io/backup-schedule"));
+        let status = status().await?;
+        let is_ready = status.conditions.iter().any(|one| one.type_ == "Ready" && one.status == "True");
+        Ok(if is_own && is_ready && status.missed == 0 { Ok(()) } else { Err(format!("{status:#?}")) })
+    })
+    .await
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_schedule_takes_keeps_and_tests_backups_across_a_restart() -> Result<()> {
     let world = World::new().await?;
     let _kubelet = kubelet(&world, able());

@@ -25,7 +25,7 @@ pub(crate) use retention::counted_since;
 pub(crate) use verify::is_doubtful;
 
 pub use catalog::{catalog_refused, is_listing};
-pub use decide::{Decision, FirstWrite, NextAct, Pruning, Seen, decide, is_good, is_of};
+pub use decide::{Decision, FirstWrite, NextAct, Pruning, Seen, decide, decide_beside, is_good, is_of};
 pub use health::health;
 pub use look::{Sighting, look_refused};
 pub use report::not_ready;

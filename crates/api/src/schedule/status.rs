@@ -35,6 +35,16 @@ pub struct EtcdBackupScheduleStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<Time>,
 
+    /// For how many times of the schedule no backup was taken, since the schedule was created: because another backup was still active, the
+    /// operator was down, `spec.startingDeadline` was over, or another EtcdBackup had the name. Times while `spec.suspend` is true, and times
+    /// before an edit of the spec, do not count. Never reset. Recorded.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub missed: u32,
+
+    /// The last time of the schedule that is counted in `missed`. Recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_missed: Option<Time>,
+
     /// The backups that wait or run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]

@@ -17,6 +17,9 @@ const SHORTEST: SignedDuration = SignedDuration::from_mins(5);
 /// How many intervals are looked at to find one that is too short: enough for every minute of an hour.
 const LOOKED_AT: usize = 64;
 
+/// Over how many milliseconds, and how many times, an average is taken: four weeks, and some days of a frequent schedule.
+const AVERAGED: (i64, i64) = (28 * 24 * 3_600_000, 256);
+
 /// The times of a schedule, in a time zone.
 #[derive(Clone, Debug)]
 pub(crate) struct CronTimes {
@@ -112,6 +115,17 @@ impl CronTimes {
         }
     }
 
+    /// How many milliseconds are between two of its times on average. Always of the same weeks, so that it is always the same.
+    pub(crate) fn interval(&self) -> Option<i64> {
+        let (long, many) = AVERAGED;
+        let first = self.next(Instant(0))?;
+        let (mut last, mut count) = (first, 0);
+        while count < many && last.0 - first.0 < long {
+            (last, count) = (self.next(last)?, count + 1);
+        }
+        Some((last.0 - first.0) / count)
+    }
+
     /// The last time that is not after `now`, and after `since`.
     pub(crate) fn last(&self, since: Instant, now: Instant) -> Option<Instant> {
         if self.is_hourly {
@@ -172,6 +186,17 @@ mod tests {
 
     fn shown(at: Option<Instant>) -> Option<String> {
         at.map(|at| Timestamp::from_millisecond(at.0).unwrap().to_string())
+    }
+
+    #[test]
+    fn how_often_a_schedule_comes_is_told_on_average() {
+        let minutes = |schedule: &str| {
+            CronTimes::parse(schedule, Some("Europe/Berlin")).unwrap().interval().unwrap() / 60_000
+        };
+        assert_eq!([minutes("*/5 * * * *"), minutes("@hourly"), minutes("30 2 * * *")], [5, 60, 24 * 60]);
+        assert_eq!([minutes("0 2 * * 1-5"), minutes("@weekly")], [28 * 24 * 60 / 20, 7 * 24 * 60]);
+        assert_eq!(minutes("@monthly"), 28 * 24 * 60, "of a February");
+        assert!(minutes("0 0 29 2 *") > 365 * 24 * 60);
     }
 
     #[test]

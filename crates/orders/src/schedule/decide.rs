@@ -29,6 +29,9 @@ const CLOCKS: i64 = 60_000;
 /// How many deletions are proposed at once: more than a pass carries out, because some may be refused at the act.
 const PROPOSED: usize = 20;
 
+/// How many times that were missed are counted at once: an operator that was down for a year does not go through all of them.
+const COUNTED: u32 = 1000;
+
 /// What is observed of an EtcdBackupSchedule.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
@@ -113,8 +116,22 @@ pub struct Pruning {
     pub keeper: Option<String>,
 }
 
+/// What a time of the schedule waits for, which has come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum HeldUp {
+    /// Another backup of the schedule is active.
+    Active(Instant),
+    /// An EtcdBackup that is not the schedule's has its name.
+    Taken(Instant),
+}
+
 /// What is next.
 pub fn decide(seen: Seen<'_>) -> Decision {
+    decide_beside(seen, &[])
+}
+
+/// What is next, where EtcdBackups that are not the schedule's have these names: nothing is created under them.
+pub fn decide_beside(seen: Seen<'_>, taken: &[String]) -> Decision {
     let Seen { schedule, now, .. } = seen;
     let spec = &schedule.spec;
     let mut status = report::figures(seen);
@@ -131,7 +148,7 @@ pub fn decide(seen: Seen<'_>) -> Decision {
     };
     let mut events = Vec::new();
     let mut first = None;
-    let mut held_up = false;
+    let mut held_up = None;
     // A backup of a time that is still to come by the API server's clock would be nobody's, and would have the name when that comes.
     let by_api = Present::new(now, seen.clock).earliest;
     let ahead = now - by_api;
@@ -144,23 +161,39 @@ pub fn decide(seen: Seen<'_>) -> Decision {
         if recorded.is_some_and(|recorded| since < recorded) {
             status.last_scheduled = Some(Time(timestamp(since)));
         }
+        // What came while it was suspended, or before the times were edited, was not missed.
+        let is_edited = schedule.status.as_ref().and_then(|status| status.observed_generation)
+            != schedule.metadata.generation;
         let is_first = spec.immediate && recorded.is_none();
         let in_time = times.due(since, by_api).map(|due| (due, times.begin_of(due)));
         let due = in_time.or(is_first.then_some((created, created)));
+        if let Some((due, _)) = due {
+            let before = times.last(since, Instant(due.0 - 1000));
+            if is_edited {
+                status.last_scheduled =
+                    before.map(|before| Time(timestamp(before))).or(status.last_scheduled);
+            } else if let Some(before) = before {
+                count_missed(&mut status, &times, since, before);
+            }
+        }
         match due {
             Some((due, begin)) if is_too_late(schedule, begin, by_api) => {
                 let text =
                     format!("the backup of {} is left out: spec.startingDeadline is over", timestamp(due));
                 events.push((true, Explanation::new(Reason::BackupMissed, text)));
+                add_missed(&mut status, 1, due);
                 status.last_scheduled = Some(Time(timestamp(due)));
             }
             // It waits for the one that is under way, and is made up for then.
             Some((due, _)) if !status.active.is_empty() && !exists(seen, &name(schedule, due)) => {
-                held_up = true;
+                held_up = Some(HeldUp::Active(due));
             }
+            // The time is not used up: the backup is taken once the name is free, or the next one in its time.
+            Some((due, _)) if taken.contains(&name(schedule, due)) => held_up = Some(HeldUp::Taken(due)),
             Some((due, _)) => {
                 if let Some(text) = taken_by_old(&seen, due) {
                     events.push((true, Explanation::new(Reason::BackupMissed, text)));
+                    add_missed(&mut status, 1, due);
                 }
                 first = create(seen, &name(schedule, due), child(schedule, due));
                 status.last_scheduled = Some(Time(timestamp(due)));
@@ -171,7 +204,7 @@ pub fn decide(seen: Seen<'_>) -> Decision {
         status.next = times.next_begin(since, by_api).map(|next| Time(timestamp(next)));
     }
     if first.is_none() {
-        first = order::decide(seen, &mut status, &mut events);
+        first = order::decide(seen, taken, &mut status, &mut events);
     }
     report::ready(seen, &mut status, held_up);
     let listed = catalog::decide(seen, &mut status, &mut events);
@@ -344,6 +377,27 @@ fn taken_by_old(seen: &Seen<'_>, due: Instant) -> Option<String> {
         taken.name_any(),
         keys::BACKUP_NOW
     ))
+}
+
+/// Counts the times after `since` up to this one, for which no backup is taken any more. Each counts once.
+fn count_missed(status: &mut EtcdBackupScheduleStatus, times: &CronTimes, since: Instant, before: Instant) {
+    // One of a clock that was ahead hides none.
+    let counted = status.last_missed.as_ref().map(at).filter(|counted| *counted <= before);
+    let mut last = counted.map_or(since, |counted| counted.max(since));
+    let mut missed = 0;
+    while missed < COUNTED
+        && let Some(next) = times.next(last).filter(|next| *next <= before)
+    {
+        (missed, last) = (missed + 1, next);
+    }
+    if missed > 0 {
+        add_missed(status, missed, before);
+    }
+}
+
+fn add_missed(status: &mut EtcdBackupScheduleStatus, missed: u32, last: Instant) {
+    status.missed = status.missed.saturating_add(missed);
+    status.last_missed = Some(Time(timestamp(last)));
 }
 
 fn exists(seen: Seen<'_>, name: &str) -> bool {

@@ -44,7 +44,7 @@ pub fn health<'a>(
     let mut schedules: Vec<_> = schedules.filter(of_cluster).collect();
     schedules.sort_by_key(|schedule| schedule.name_any());
     let verdicts: Vec<_> =
-        schedules.into_iter().map(|schedule| (schedule.name_any(), judge(schedule, now))).collect();
+        schedules.iter().map(|schedule| (schedule.name_any(), judge(schedule, now))).collect();
     let named = |wanted: fn(&Verdict) -> bool| -> Vec<&str> {
         let wanted = verdicts.iter().filter(|(_, verdict)| wanted(verdict));
         wanted.map(|(name, _)| name.as_str()).collect()
@@ -53,14 +53,22 @@ pub fn health<'a>(
     let good = named(|verdict| matches!(verdict, Verdict::Good));
     let early = named(|verdict| matches!(verdict, Verdict::Early));
     let resting = named(|verdict| matches!(verdict, Verdict::Rests));
+    let suspended =
+        if resting.is_empty() { String::new() } else { format!(". {} is suspended", list(&resting)) };
     let (healthy, why) = if let Some(first) = bad.first() {
         let texts: Vec<&str> = bad.iter().take(NAMED).map(|why| why.message()).collect();
         (Some(false), Explanation::new(first.reason(), texts.join(". ")))
+    } else if let Some(frequent) = most_frequent(&schedules).filter(|frequent| frequent.spec.suspend) {
+        let text = format!(
+            "EtcdBackupSchedule {} is suspended, and all others of the cluster take backups less often. Set spec.suspend to false, or delete it",
+            frequent.name_any()
+        );
+        (Some(false), Explanation::new(Reason::Suspended, text))
     } else if !good.is_empty() {
-        let text = format!("the last backup of {} is in the store", list(&good));
+        let text = format!("the last backup of {} is in the store{suspended}", list(&good));
         (Some(true), Explanation::new(Reason::BackupsHealthy, text))
     } else if !early.is_empty() {
-        let text = format!("no backup of {} was due yet", list(&early));
+        let text = format!("no backup of {} was due yet{suspended}", list(&early));
         (None, Explanation::new(Reason::NoBackupYet, text))
     } else if !resting.is_empty() {
         let text = format!(
@@ -72,6 +80,26 @@ pub fn health<'a>(
         return None;
     };
     Some(BackupHealth { healthy, why })
+}
+
+/// The schedule that takes backups clearly more often than those do that rest, or that do not, if there are both: a suspended one that is not
+/// the most frequent is missed by nobody.
+fn most_frequent<'a>(schedules: &[&'a EtcdBackupSchedule]) -> Option<&'a EtcdBackupSchedule> {
+    let (rests, runs): (Vec<_>, Vec<_>) =
+        schedules.iter().copied().partition(|schedule| schedule.spec.suspend);
+    if rests.is_empty() || runs.is_empty() {
+        return None;
+    }
+    let shortest = |of: &[&'a EtcdBackupSchedule]| {
+        let intervals = of.iter().filter_map(|schedule| {
+            let times = CronTimes::parse(&schedule.spec.schedule, schedule.spec.time_zone.as_deref()).ok()?;
+            Some((times.interval()?, *schedule))
+        });
+        intervals.min_by_key(|(interval, _)| *interval)
+    };
+    let ((of_rests, rests), (of_runs, runs)) = (shortest(&rests)?, shortest(&runs)?);
+    // Months differ in length: a fifth is no difference.
+    Some(if of_rests * 5 < of_runs * 4 { rests } else { runs })
 }
 
 fn judge(schedule: &EtcdBackupSchedule, now: Instant) -> Verdict {
@@ -308,6 +336,17 @@ mod tests {
         assert!(text.contains("EtcdBackupSchedule old"), "{text}");
         let good = schedule("nightly", json!({}), succeeded("2026-11-10T00:01:00Z"));
         assert_eq!(says(&[rests.clone(), good], NOON).0, Some(true));
+        // One that takes backups more often than what is left is missed.
+        let often = json!({"suspend": true, "schedule": "0 * * * *"});
+        let often = schedule("often", often, json!({"conditions": [suspended.clone()]}));
+        let daily = schedule("nightly", json!({}), succeeded("2026-11-10T00:01:00Z"));
+        let (healthy, reason, text) = says(&[often.clone(), daily.clone()], NOON);
+        assert_eq!((healthy, reason), (Some(false), "Suspended"));
+        assert!(text.starts_with("EtcdBackupSchedule often is suspended, and all others"), "{text}");
+        let hourly = schedule("hourly", json!({"schedule": "30 * * * *"}), succeeded("2026-11-10T11:31:00Z"));
+        let (healthy, _, text) = says(&[often, daily, hourly], NOON);
+        assert_eq!(healthy, Some(true));
+        assert!(text.ends_with("is in the store. EtcdBackupSchedule often is suspended"), "{text}");
         // Its status is not written yet for the spec that lets it go on.
         let mut resumed = schedule(
             "old",

@@ -30,9 +30,10 @@ pub(crate) fn waits(seen: Seen<'_>, status: &EtcdBackupScheduleStatus) -> bool {
     seen.clock.is_some() && word.is_some_and(is_open)
 }
 
-/// The backup that is ordered, if its word is not spent.
+/// The backup that is ordered, if its word is not spent. `taken`: the names that EtcdBackups have which are not the schedule's.
 pub(crate) fn decide(
     seen: Seen<'_>,
+    taken: &[String],
     status: &mut EtcdBackupScheduleStatus,
     events: &mut Vec<(bool, Explanation)>,
 ) -> Option<FirstWrite> {
@@ -64,6 +65,15 @@ pub(crate) fn decide(
         return None;
     }
     let name = name(schedule, word);
+    if taken.contains(&name) {
+        let text = format!(
+            "the backup by {}={word} is not taken: EtcdBackup {name} has its name, and is not of this schedule. Order with another word",
+            keys::BACKUP_NOW
+        );
+        events.push((true, Explanation::new(Reason::BackupMissed, text)));
+        spend(status, SpentOrder { word: word.clone(), time, backup: None });
+        return None;
+    }
     // Whole seconds, as the API server has them.
     let mut made = child(schedule, Instant(now.0 / 1000 * 1000));
     made.metadata.annotations.get_or_insert_default().insert(keys::BACKUP_NOW.to_owned(), word.clone());

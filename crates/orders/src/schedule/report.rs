@@ -4,10 +4,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_core::ResourceExt as _;
 use quorate_api::backup::{BackupCondition, BackupPhase};
 use quorate_api::schedule::{EtcdBackupScheduleStatus, FailedTest, ScheduleCondition};
-use quorate_api::{EtcdBackup, Explanation, Reason, keys};
+use quorate_api::{EtcdBackup, EtcdBackupSchedule, Explanation, Reason, keys};
 use quorate_model::Instant;
 
-use super::decide::{Seen, at, cluster_id, complete, good_here, in_phase, is_to_come, phase};
+use super::decide::{
+    HeldUp, Seen, at, cluster_id, complete, good_here, in_phase, is_to_come, name as name_of, phase,
+};
 use super::{look, order};
 use crate::conditions::{ConditionValue, set};
 use crate::ready;
@@ -65,11 +67,14 @@ fn count_failures(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus) {
     }
 }
 
-/// The condition Ready. `held_up`: the next time has come while a backup is still active.
-pub(crate) fn ready(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, held_up: bool) {
+/// The condition Ready. `held_up`: what the next time waits for, which has come.
+pub(crate) fn ready(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, held_up: Option<HeldUp>) {
     let Seen { schedule, now, .. } = seen;
     let failed = status.consecutive_failures;
-    let not_begun = seen.backups.iter().find(|backup| held_up && has_not_begun(backup));
+    let not_begun = seen
+        .backups
+        .iter()
+        .find(|backup| matches!(held_up, Some(HeldUp::Active(_))) && has_not_begun(backup));
     let (is, why) = if schedule.spec.suspend {
         let text = "spec.suspend is true: no backup is begun, and none is deleted";
         (ConditionValue::True, Explanation::new(Reason::Suspended, text))
@@ -79,10 +84,14 @@ pub(crate) fn ready(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, held_
         let text =
             format!("the next backup is due, and the one before has not begun. {}", words(backup, "Pending"));
         (ConditionValue::False, Explanation::new(Reason::BackupMissed, text.trim_end()))
+    } else if let Some(HeldUp::Taken(due)) = held_up {
+        (ConditionValue::False, Explanation::new(Reason::BackupMissed, taken(schedule, due)))
     } else if failed > 0 {
         let newest = in_phase(&seen, BackupPhase::Failed).first().map(|(_, backup)| words(backup, "Failed"));
         let text = format!("{failed} backups failed since the last good one. {}", newest.unwrap_or_default());
         (ConditionValue::False, Explanation::new(Reason::BackupFailing, text.trim_end()))
+    } else if let Some(HeldUp::Active(due)) = held_up {
+        (ConditionValue::False, Explanation::new(Reason::BackupMissed, beside(seen, status, due)))
     } else if let Some(backup) = waiting_for_place(seen, status) {
         let text = format!(
             "EtcdBackup {} waits for its place, or has waited for it and runs now: more backups are due over all clusters than run at a \
@@ -131,6 +140,29 @@ pub(crate) fn ready(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, held_
         now,
     );
     ready::schedule(schedule, status, now);
+}
+
+/// That a time waits because another EtcdBackup has the name of its backup.
+fn taken(schedule: &EtcdBackupSchedule, due: Instant) -> String {
+    let (name, namespace) = (name_of(schedule, due), schedule.namespace().unwrap_or_default());
+    format!(
+        "the backup of {} is not taken: EtcdBackup {name} has its name, and is not of this schedule. Find out who created it (kubectl get \
+         etcdbackup {name} -n {namespace} -o yaml --show-managed-fields), and delete it. Until then no backup is taken before the next time",
+        timestamp(due)
+    )
+}
+
+/// That a time waits for a backup that has begun.
+fn beside(seen: Seen<'_>, status: &EtcdBackupScheduleStatus, due: Instant) -> String {
+    let active = status.active.first().cloned().unwrap_or_default();
+    let backup = seen.backups.iter().find(|backup| backup.name_any() == active);
+    let words = backup.map(|backup| words(backup, "Running")).unwrap_or_default();
+    let text = format!(
+        "the backup of {} waits: EtcdBackup {active} has not ended (kubectl describe etcdbackup {active} -n {}). {words}",
+        timestamp(due),
+        seen.schedule.namespace().unwrap_or_default()
+    );
+    text.trim_end().to_owned()
 }
 
 /// The condition Ready, where no backup can be begun.

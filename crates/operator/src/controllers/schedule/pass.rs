@@ -10,7 +10,9 @@ use quorate_api::{EtcdBackup, EtcdBackupSchedule, Explanation, Reason};
 use quorate_manifests::job;
 use quorate_model::{Instant, Step};
 use quorate_orders::gate::{Judge, Scene};
-use quorate_orders::schedule::{self, Decision, FirstWrite, NextAct, Pruning, Seen, Sighting, decide, is_of};
+use quorate_orders::schedule::{
+    self, Decision, FirstWrite, NextAct, Pruning, Seen, Sighting, decide_beside, is_of,
+};
 use quorate_reconcile::{ReadCluster, Retry, WriteError};
 
 use super::ScheduleController;
@@ -37,6 +39,14 @@ const READ_RATE: u64 = 4 << 20;
 
 /// How long a list of the store may take: a bucket may have half a million objects.
 const LIST_SECONDS: i64 = 3600;
+
+/// What has come of the backup that is due.
+enum Created {
+    /// It exists, or none is due.
+    Yes,
+    /// An EtcdBackup that is not the schedule's has this name, which is its own.
+    Taken(String),
+}
 
 /// Works on one EtcdBackupSchedule.
 pub(crate) struct ScheduleWorker {
@@ -90,22 +100,64 @@ impl ScheduleWorker {
         let others: Vec<&EtcdBackup> = others.iter().filter_map(|backup| backup.0.as_ref().ok()).collect();
         let (jobs, pods) = (self.jobs(schedule), self.pods());
         let jobs = outcomes(&self.controller.runtime, &self.said, &jobs, &pods, now).await;
-        let decision = decide(Seen {
+        let seen = Seen {
             schedule,
             backups: &backups,
             others: &others,
             jobs: &jobs,
             clock: self.controller.runtime.api_clock.difference(),
             now,
-        });
-        match Box::pin(self.carry_out(schedule, &backups, &decision)).await {
-            Ok(outcome) => {
-                for (warning, what) in decision.events {
-                    self.tell(schedule, warning, what, now);
+        };
+        let mut taken = Vec::new();
+        let mut decision = decide_beside(seen, &taken);
+        let created = loop {
+            match self.create(schedule, &decision).await {
+                Ok(Created::Yes) => break Ok(()),
+                Ok(Created::Taken(name)) => {
+                    taken.push(name);
+                    decision = decide_beside(seen, &taken);
                 }
+                Err(error) => break Err(error),
+            }
+        };
+        let carried_out = match created {
+            Ok(()) => Box::pin(self.carry_out(schedule, &backups, &decision)).await,
+            Err(error) => Err(error),
+        };
+        match carried_out {
+            // Nothing tells that a name is free again.
+            Ok(Outcome::Idle) if !taken.is_empty() => {
+                self.tell_all(schedule, decision.events, now);
+                Outcome::Degraded
+            }
+            Ok(outcome) => {
+                self.tell_all(schedule, decision.events, now);
                 outcome
             }
             Err(error) => self.stopped(schedule, &decision, &error, now).await,
+        }
+    }
+
+    /// Creates the backup that is due, if one is.
+    async fn create(
+        &self,
+        schedule: &EtcdBackupSchedule,
+        decision: &Decision,
+    ) -> Result<Created, WriteError> {
+        let Some(FirstWrite::Create(child)) = &decision.first else { return Ok(Created::Yes) };
+        let runtime = &self.controller.runtime;
+        let schedules = Writer::<EtcdBackupSchedule>::new(runtime, &self.root.namespace);
+        let children = Writer::<EtcdBackup>::new(runtime, &self.root.namespace);
+        is_current(&schedules, schedule).await?;
+        match children.create(Step::Y1, child).await {
+            Ok(_) => Ok(Created::Yes),
+            Err(WriteError::Exists) => match children.read(&child.name_any()).await? {
+                // Created before a crash, and not yet in the cache: the time is used.
+                Some(there) if is_of(&there, schedule) => Ok(Created::Yes),
+                Some(there) => Ok(Created::Taken(there.name_any())),
+                None => Err(WriteError::Changed("the EtcdBackup of that name is gone again".to_owned())),
+            },
+            Err(error) => Err(error),
         }
     }
 
@@ -120,14 +172,6 @@ impl ScheduleWorker {
         let schedules = Writer::<EtcdBackupSchedule>::new(runtime, &self.root.namespace);
         let children = Writer::<EtcdBackup>::new(runtime, &self.root.namespace);
         let jobs = Writer::<Job>::new(runtime, &self.root.namespace);
-        if let Some(FirstWrite::Create(child)) = &decision.first {
-            is_current(&schedules, schedule).await?;
-            match children.create(Step::Y1, child).await {
-                // Created before a crash, and not yet in the cache: the time is used.
-                Ok(_) | Err(WriteError::Exists) => {}
-                Err(error) => return Err(error),
-            }
-        }
         if !decision.records.is_empty() {
             is_current(&schedules, schedule).await?;
         }
@@ -329,6 +373,12 @@ impl ScheduleWorker {
         let name = schedule.spec.backup_template.spec.source.cluster.as_ref()?;
         let at = NamespacedName::new(&self.root.namespace, name);
         self.controller.clusters.get(&at).objects.remove(name).map(accepted)
+    }
+
+    fn tell_all(&mut self, schedule: &EtcdBackupSchedule, events: Vec<(bool, Explanation)>, at: Instant) {
+        for (warning, what) in events {
+            self.tell(schedule, warning, what, at);
+        }
     }
 
     fn tell(&mut self, schedule: &EtcdBackupSchedule, warning: bool, what: Explanation, at: Instant) {
