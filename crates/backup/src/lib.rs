@@ -2,7 +2,7 @@
 //! `docs/protocols/backup.md` has the numbered steps.
 //!
 //! - [`back_up`]: a snapshot of etcd into a store ([`taken`]: whether it is there already); [`remove()`]: the way out of it
-//! - [`Found`]: an object that is to be restored, and its download; [`read()`]: whether it could be; [`verify()`]: a restore test
+//! - [`Found`]: an object that is to be restored, and its download; [`read()`]: whether it could be; [`verify()`]: a restore test ([`longest_start`]: of its etcd)
 //! - [`take`]: a snapshot that who reaches the store has handed on to who does not
 //! - [`look()`]: whether objects are still there; [`find()`]: which backup of a cluster is the newest
 //! - [`list()`]: what there is of a cluster, for EtcdBackups that were lost; [`inspect()`]: one of those objects
@@ -56,7 +56,7 @@ pub use read::read;
 pub use remove::remove;
 pub use restore::{Fetched, Found};
 pub use store::Store;
-pub use verify::verify;
+pub use verify::{longest_start, verify};
 
 /// What an act returns.
 pub type Result<T> = std::result::Result<T, quorate_api::job::Failure>;

@@ -21,7 +21,7 @@ use crate::{Context, Result};
 /// How long etcd may take to serve an empty database, on a machine that is busy.
 const START: Duration = Duration::from_secs(120);
 /// How fast it reads its database at least: a slow disk of a network, in a Pod that has what others leave.
-const START_BYTES_PER_SECOND: u64 = 8 << 20;
+const READ_BYTES_PER_SECOND: u64 = 8 << 20;
 
 /// What etcd answers to a read at a revision that is compacted.
 const COMPACTED: &str = "required revision has been compacted";
@@ -196,7 +196,7 @@ impl Trial<'_> {
             let deadlines = Deadlines { connect: Duration::from_secs(1), call: Duration::from_secs(60) };
             let client = MemberClient::new(&Endpoint::tls(address, root.tls()), deadlines);
             let client = client.map_err(|error| Failure::new(FailureKind::Unfit, error.to_string()))?;
-            let revision = serves(&mut etcd, &client, longest_start(self.bytes)).await?;
+            let revision = serves(&mut etcd, &client, longest_start(START, self.bytes)).await?;
             ask(client, revision).await
         }
         .await;
@@ -206,9 +206,9 @@ impl Trial<'_> {
     }
 }
 
-/// How long etcd may take to serve a database of this size. It reads all of it first.
-fn longest_start(bytes: u64) -> Duration {
-    START + Duration::from_secs(bytes / START_BYTES_PER_SECOND)
+/// How long etcd may take to serve so many bytes, all of which it reads first, if it takes this long to serve none.
+pub fn longest_start(empty: Duration, bytes: u64) -> Duration {
+    empty + Duration::from_secs(bytes / READ_BYTES_PER_SECOND)
 }
 
 /// Waits until it serves. Returns its revision.

@@ -36,7 +36,8 @@ fn no_room(why: &str) -> Failure {
     Failure::new(FailureKind::NoSpace, message)
 }
 
-fn bytes_in(dir: &Path) -> io::Result<u64> {
+/// What the files below a directory have together.
+pub(super) fn bytes_in(dir: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(dir)? {
         let entry = entry?;

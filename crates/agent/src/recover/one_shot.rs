@@ -7,14 +7,16 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use quorate_api::job::{Failure, FailureKind, StoredLog};
+use quorate_backup::longest_start;
 use quorate_etcd::{CallError, MemberClient, Read};
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
+use super::copy::bytes_in;
 use crate::probe::{Credentials, EndpointUrl};
 use crate::run::RunArgs;
 
-/// How long it may take to serve. It reads its whole database first, and applies the log after it.
+/// How long it may take to serve an empty database, with the log that it applies after it.
 const START: Duration = Duration::from_secs(300);
 
 const LOOK: Duration = Duration::from_millis(100);
@@ -42,12 +44,15 @@ pub(super) struct OneShot {
     etcd: Child,
     client: MemberClient,
     url: String,
+    /// How long it may take to serve. It reads all that is in the directory first.
+    within: Duration,
 }
 
 impl OneShot {
     /// Starts it on this data directory.
     pub(super) fn start(args: &RunArgs, data_dir: &Path) -> Result<Self, Failure> {
         let unfit = |why: String| Failure::new(FailureKind::Unfit, why);
+        let within = within(data_dir)?;
         let (client_port, peer_port) = free_ports()?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, client_port));
         let tls = args.probe.endpoint.tls;
@@ -72,7 +77,7 @@ impl OneShot {
             .kill_on_drop(true)
             .spawn()
             .map_err(|error| unfit(format!("cannot start {}: {error}", program.display())))?;
-        Ok(Self { etcd, client, url })
+        Ok(Self { etcd, client, url, within })
     }
 
     /// Where clients reach it.
@@ -82,7 +87,7 @@ impl OneShot {
 
     /// Waits until it serves all that was committed.
     pub(super) async fn keeps(&mut self, stored: &StoredLog) -> Result<(), Failure> {
-        let end = Instant::now() + START;
+        let end = Instant::now() + self.within;
         loop {
             let why = match self.serves().await {
                 Ok(applied) if applied >= stored.committed_index => return Ok(()),
@@ -103,8 +108,10 @@ impl OneShot {
                 return Err(Failure::new(FailureKind::Unfit, message));
             }
             if Instant::now() > end {
-                let message =
-                    format!("etcd does not serve a copy of the data within {} s: {why}", START.as_secs());
+                let message = format!(
+                    "etcd does not serve a copy of the data within {} s: {why}",
+                    self.within.as_secs()
+                );
                 return Err(Failure::new(FailureKind::Unfit, message));
             }
             sleep(LOOK).await;
@@ -124,6 +131,13 @@ impl OneShot {
     }
 }
 
+fn within(data_dir: &Path) -> Result<Duration, Failure> {
+    let bytes = bytes_in(data_dir).map_err(|error| {
+        Failure::new(FailureKind::StoreUnavailable, format!("cannot read {}: {error}", data_dir.display()))
+    })?;
+    Ok(longest_start(START, bytes))
+}
+
 fn is_kept(flag: &OsString) -> bool {
     let flag = flag.to_string_lossy();
     let name = flag.trim_start_matches('-').split('=').next().unwrap_or_default();
@@ -137,4 +151,21 @@ fn free_ports() -> Result<(u16, u16), Failure> {
         Ok((one.local_addr()?.port(), other.local_addr()?.port()))
     };
     free().map_err(|error| Failure::new(FailureKind::StoreUnavailable, format!("no free port: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+
+    use super::*;
+
+    #[test]
+    fn how_long_the_start_may_take_grows_with_the_data() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(within(dir.path()).unwrap(), START);
+        fs::create_dir_all(dir.path().join("member/snap")).unwrap();
+        // It takes no room.
+        File::create(dir.path().join("member/snap/db")).unwrap().set_len(8 << 30).unwrap();
+        assert_eq!(within(dir.path()).unwrap(), START + Duration::from_secs(1024));
+    }
 }
