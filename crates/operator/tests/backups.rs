@@ -380,6 +380,7 @@ async fn an_etcdbackup_of_another_that_has_the_name_uses_up_no_time_of_a_schedul
     let name = format!("often-{}{minute:08}", &uid[uid.len() - 4..]);
     create_backup(&world, &name, json!({})).await?;
     let status = async || Ok::<_, anyhow::Error>(schedules.get("often").await?.status.unwrap_or_default());
+    tokio::time::sleep(Duration::from_secs(610)).await;
     until("the schedule says that its name is taken", async || {
         let status = status().await?;
         let told = status.conditions.iter().any(|one| {

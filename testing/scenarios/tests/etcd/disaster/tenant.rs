@@ -31,7 +31,7 @@ const COMMANDS: [&str; 18] = [
     "kubectl annotate -n tenant etcd demo operator.etcd.io/adopt=CLUSTER-ID operator.etcd.io/adopt-copies=CLUSTER-ID/UID",
     "kubectl delete service -n tenant demo demo-client",
     "kubectl delete pdb -n tenant demo",
-    r#"kubectl get secret -n tenant demo-ca s3-credentials -o json | jq 'del(.items[].metadata["uid","resourceVersion","creationTimestamp","managedFields"])' > secrets.json"#,
+    r#"kubectl get secret -n tenant demo-ca s3-credentials quorate-backup-keys -o json | jq 'del(.items[].metadata["uid","resourceVersion","creationTimestamp","managedFields"])' > secrets.json"#,
     r#"kubectl get pvc -n tenant -l operator.etcd.io/cluster=demo -o json | jq 'del(.items[].metadata["uid","resourceVersion","creationTimestamp","managedFields","finalizers"], .items[].metadata.annotations["pv.kubernetes.io/bind-completed","pv.kubernetes.io/bound-by-controller"], .items[].status)' > claims.json"#,
 ];
 
