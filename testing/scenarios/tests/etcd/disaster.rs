@@ -70,7 +70,9 @@ async fn a_deleted_namespace_comes_back_from_manifests_saved_secrets_and_one_sna
     ensure!(found["key"] == manifest["key"] && found["clusterID"] == json!(id), "{found}");
     let skipped = found["skipped"][0].as_str().unwrap_or_default();
     ensure!(found["signedBy"] == manifest["signature"]["keyId"] && skipped.contains(&forged), "{found}");
-    std::fs::remove_file(store.bucket_dir().join("etcd").join(&forged))?;
+    for file in [forged.clone(), format!("{forged}.json")] {
+        std::fs::remove_file(store.bucket_dir().join("etcd").join(file))?;
+    }
     let revision = manifest["revision"].as_i64().context("a revision")?;
     acknowledged.are_readable_as_of(&tenant, "demo", revision).await?;
     ensure!(tenant.one_cluster_id("demo").await? != id, "an old member could join it");
