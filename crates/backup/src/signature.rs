@@ -3,6 +3,7 @@
 //! What is signed is the JSON of the manifest without the signature, whatever its fields: a manifest of a newer release has some that this
 //! program does not know.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -24,13 +25,11 @@ const FIELD: &str = "signature";
 const ID: usize = 16;
 
 /// The keys of a namespace.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Keys {
-    signs: Option<Key>,
-    accepted: Vec<Key>,
-}
+///
+/// By the names of the entries.
+#[derive(Debug, Default)]
+pub(crate) struct Keys(BTreeMap<String, Key>);
 
-#[derive(Clone)]
 struct Key {
     id: String,
     bytes: Vec<u8>,
@@ -66,25 +65,22 @@ impl Keys {
             if bytes.len() < SIGNING_KEY_BYTES {
                 continue;
             }
-            let key = Key { id: digits(&Sha256::digest(&bytes)).chars().take(ID).collect(), bytes };
-            if name == SIGNING_KEY {
-                keys.signs = Some(key.clone());
-            }
-            keys.accepted.push(key);
+            let id = digits(&Sha256::digest(&bytes)).chars().take(ID).collect();
+            keys.0.insert(name, Key { id, bytes });
         }
         Ok(keys)
     }
 
     /// Whether there is one to sign with.
     pub(crate) fn can_sign(&self) -> bool {
-        self.signs.is_some()
+        self.0.contains_key(SIGNING_KEY)
     }
 
     /// Signs, if there is a key.
     pub(crate) fn sign(&self, manifest: &mut Manifest) {
         manifest.signature = None;
         let value = serde_json::to_value(&*manifest).expect("plain strings and numbers");
-        manifest.signature = self.signs.as_ref().map(|key| Signature {
+        manifest.signature = self.0.get(SIGNING_KEY).map(|key| Signature {
             key_id: key.id.clone(),
             hmac: digits(&key.mac(&value).finalize().into_bytes()),
         });
@@ -98,7 +94,7 @@ impl Keys {
         let Some(Signature { key_id, hmac }) = signature else {
             return Some("has no signature".to_owned());
         };
-        let Some(key) = self.accepted.iter().find(|key| key.id == key_id) else {
+        let Some(key) = self.0.values().find(|key| key.id == key_id) else {
             let id: String = key_id.chars().filter(char::is_ascii_hexdigit).take(ID).collect();
             return Some(format!("is signed by key {id}, which this namespace does not have"));
         };

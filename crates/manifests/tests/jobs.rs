@@ -322,6 +322,16 @@ fn pods(template: &Value, cluster: Option<&EtcdCluster>) -> [Value; 3] {
     )
 }
 
+fn restore_test(
+    schedule: &EtcdBackupSchedule,
+    source: Source,
+    cluster: Option<&EtcdCluster>,
+    defaults: &Defaults,
+) -> Job {
+    let order = VerifyOrder { source, ..VerifyOrder::default() };
+    job::verify(schedule, &order, "t", "etcd:v3.6.16", 60, cluster, defaults)
+}
+
 fn pods_by(defaults: &Defaults, template: &Value, cluster: Option<&EtcdCluster>) -> [Value; 3] {
     let backup = backup(&json!({"gcs": {"bucket": "b"}}), template);
     let of = Of::Endpoints(backup.spec.source.endpoints.as_ref().unwrap());
@@ -333,15 +343,7 @@ fn pods_by(defaults: &Defaults, template: &Value, cluster: Option<&EtcdCluster>)
     let jobs = [
         job::backup(&backup, &order, None, 1, 60, cluster, defaults),
         job::remove(&backup, &remove_order(&backup), 1, 60, cluster, defaults),
-        job::verify(
-            &schedule,
-            &VerifyOrder { source, ..VerifyOrder::default() },
-            "t",
-            "etcd:v3.6.16",
-            60,
-            cluster,
-            defaults,
-        ),
+        restore_test(&schedule, source, cluster, defaults),
     ];
     jobs.map(|job| shown(&job)["spec"]["template"]["spec"].clone())
 }
@@ -417,15 +419,7 @@ fn o07_a_job_that_only_reads_mounts_a_claim_so_that_no_owner_of_a_file_changes()
     let look = LookOrder { destination: backup.spec.destination.clone(), objects: Vec::new() };
     let (schedule, defaults) = (schedule_with_test(), Defaults::default());
     let reads = [
-        job::verify(
-            &schedule,
-            &VerifyOrder { source, ..VerifyOrder::default() },
-            "t",
-            "etcd:v3.6.16",
-            60,
-            None,
-            &defaults,
-        ),
+        restore_test(&schedule, source, None, &defaults),
         job::look(&schedule, &look, None, "l", 60, None, &defaults),
     ];
     let writes = [

@@ -28,18 +28,17 @@ pub fn used_by(job: &Job) -> Vec<Used> {
 
 /// Why a Job does not get it, for people. `found`: its metadata, if it exists.
 pub fn refused(used: &Used, found: Option<&ObjectMeta>) -> Option<String> {
-    let says_so = |marks: &Option<std::collections::BTreeMap<String, String>>| {
-        marks.as_ref().and_then(|all| all.get(keys::FOR_BACKUPS)).is_some_and(|value| value == "true")
-    };
     let (kind, name, mark, command) = match used {
         Used::Identity(name) => ("ServiceAccount", name, "annotation", "annotate serviceaccount"),
         Used::Claim(name) => ("PersistentVolumeClaim", name, "label", "label pvc"),
     };
     let Some(found) = found else { return Some(format!("{kind} {name} does not exist")) };
-    let is_admitted = match used {
-        Used::Identity(_) => says_so(&found.annotations),
-        Used::Claim(_) => says_so(&found.labels),
+    let marks = match used {
+        Used::Identity(_) => &found.annotations,
+        Used::Claim(_) => &found.labels,
     };
+    let is_admitted =
+        marks.as_ref().and_then(|all| all.get(keys::FOR_BACKUPS)).is_some_and(|value| value == "true");
     (!is_admitted).then(|| {
         format!(
             "{kind} {name} lacks the {mark} {key}: \"true\". If Jobs of backups may use it: kubectl {command} {name} {key}=true",

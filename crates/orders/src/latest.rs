@@ -84,7 +84,7 @@ pub fn look(look: Look<'_>) -> (LatestStatus, NextLook) {
     (status, NextLook::DeleteJob(name))
 }
 
-/// The Job is refused of the try that is recorded.
+/// The Job of the try that is recorded is refused.
 pub fn refused(status: &mut LatestStatus, text: &str, now: Instant) {
     let text = format!("the Job is refused: {text}");
     fail(status, Reason::WriteRefused, &text, now);

@@ -3,18 +3,16 @@
 use std::collections::BTreeMap;
 
 use crate::world::certificates::{DAY, authority, none};
-use crate::world::{World, name};
+use crate::world::{World, name, snapshot};
 use quorate_model::certificate::Validity;
 use quorate_model::effect::Unsafe;
 use quorate_model::incarnation::{NextIncarnation, Order};
 use quorate_model::quorum_recovery::{QuorumRecovery, RecoverFrom};
 use quorate_model::record::RecordDoubt;
-use quorate_model::restore::Restore;
 use quorate_model::snapshot::AuthorityLoss;
 use quorate_model::target::Retention;
 use quorate_model::{
-    Ca, ClockDifference, Effect, Fingerprint, Instant, KubeEffect, Leaf, Plan, Revision, Snapshot, Span,
-    Step, Version, Waiting,
+    Ca, ClockDifference, Effect, Fingerprint, Instant, KubeEffect, Leaf, Plan, Snapshot, Span, Step, Waiting,
 };
 use quorate_planner::safety::{Scene, permits};
 
@@ -337,16 +335,7 @@ fn leaves_are_renewed_while_an_order_for_another_incarnation_waits_for_a_node() 
     in_place.seen.record.next_incarnation = Some(NextIncarnation {
         order: Order::Recovery { from: RecoverFrom::Auto },
         replaces: in_place.seen.record.cluster_id.unwrap(),
-        restore: Restore {
-            content: "{}".to_owned(),
-            url: "s3://backups/1".to_owned(),
-            version: Some(Version::new(3, 6, 16)),
-            bytes: Some(1 << 20),
-            revision: Some(Revision(2)),
-            auth: None,
-            bump: 1_000_000_000,
-            floor: Revision(0),
-        },
+        restore: snapshot(),
         members: None,
         stopped: false,
         since: in_place.now,

@@ -1,7 +1,7 @@
 //! Another incarnation takes the place of the present one: only by a recorded order that names it, only once every member of it is seen
 //! stopped, and with its volumes kept.
 
-use crate::world::{World, describe, name};
+use crate::world::{World, describe, name, snapshot};
 use quorate_model::effect::{Boot, Successor, Unsafe};
 use quorate_model::incarnation::{Admission, Admitted, Incarnation, NextIncarnation, Order, RestoreOrder};
 use quorate_model::names::Uid;
@@ -14,19 +14,6 @@ use quorate_model::{
 };
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, may_begin_incarnation, permits};
-
-fn snapshot() -> Restore {
-    Restore {
-        content: "{}".to_owned(),
-        url: "s3://backups/1".to_owned(),
-        version: Some(Version::new(3, 6, 16)),
-        bytes: Some(1 << 20),
-        revision: Some(Revision(2)),
-        auth: None,
-        bump: 1_000_000_000,
-        floor: quorate_model::Revision(0),
-    }
-}
 
 fn order(name: &str) -> Order {
     Order::Restore { name: name.to_owned(), uid: Uid::new(format!("uid of {name}")) }

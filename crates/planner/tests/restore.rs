@@ -1,7 +1,7 @@
 //! A bootstrap that begins with a snapshot: what is refused before anything starts, that nobody begins with nothing, and that nobody
 //! begins with the snapshot once more when a member may have data that are newer.
 
-use crate::world::{World, name, words};
+use crate::world::{self, World, name, words};
 use quorate_model::effect::{Boot, Unsafe};
 use quorate_model::record::Abandoned;
 use quorate_model::restore::{Restore, RestoreCause, RestoreFailure};
@@ -11,16 +11,7 @@ use quorate_model::{ClockDifference, Effect, KubeEffect, Plan, Revision, Span, S
 use quorate_planner::safety::{Scene, permits};
 
 fn snapshot() -> Restore {
-    Restore {
-        content: "{}".to_owned(),
-        url: "s3://backups/1".to_owned(),
-        version: Some(Version::new(3, 6, 16)),
-        bytes: Some(1 << 20),
-        revision: Some(Revision(2)),
-        auth: None,
-        bump: 5,
-        floor: quorate_model::Revision(0),
-    }
+    Restore { bump: 5, ..world::snapshot() }
 }
 
 fn restoring(size: usize, restore: Restore) -> World {

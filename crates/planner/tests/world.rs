@@ -17,6 +17,7 @@ use quorate_model::names::Uid;
 use quorate_model::quorum::has_quorum;
 use quorate_model::quorum_recovery::{ReadOnlyAnswer, ReadOnlyOrder, ReadOnlyPod};
 use quorate_model::record::QuarantineCause;
+use quorate_model::restore::Restore;
 use quorate_model::rotation::{Handshake, RotationPolicy};
 use quorate_model::snapshot::{
     Alarm, AlarmKind, Answer, BackupState, Budget, BudgetPolicy, CLIENTS_LEAVE_WITHIN, COMPARED_WITHIN,
@@ -143,6 +144,20 @@ pub fn target(size: usize) -> Target {
         },
         tls: true,
         auth: false,
+    }
+}
+
+/// A snapshot that can be restored.
+pub fn snapshot() -> Restore {
+    Restore {
+        content: "{}".to_owned(),
+        url: "s3://backups/1".to_owned(),
+        version: Some(Version::new(3, 6, 16)),
+        bytes: Some(1 << 20),
+        revision: Some(Revision(2)),
+        auth: None,
+        bump: 1_000_000_000,
+        floor: Revision(0),
     }
 }
 

@@ -108,17 +108,12 @@ where
 impl Writer<'_, Job> {
     /// Creates a Job, unless it uses what is not for backups. That is forbidden.
     pub(crate) async fn create_admitted(&self, step: Step, job: &Job) -> Result<Job, WriteError> {
-        let client = &self.runtime.client;
+        let accounts = Writer::<ServiceAccount>::new(self.runtime, self.namespace());
+        let claims = Writer::<PersistentVolumeClaim>::new(self.runtime, self.namespace());
         for used in used_by(job) {
             let found = match &used {
-                Used::Identity(name) => {
-                    let accounts = Api::<ServiceAccount>::namespaced(client.clone(), self.namespace());
-                    reply(timeout(WRITE_DEADLINE, accounts.get_opt(name)).await)?.map(|one| one.metadata)
-                }
-                Used::Claim(name) => {
-                    let claims = Api::<PersistentVolumeClaim>::namespaced(client.clone(), self.namespace());
-                    reply(timeout(WRITE_DEADLINE, claims.get_opt(name)).await)?.map(|one| one.metadata)
-                }
+                Used::Identity(name) => accounts.read(name).await?.map(|account| account.metadata),
+                Used::Claim(name) => claims.read(name).await?.map(|claim| claim.metadata),
             };
             if let Some(why) = refused(&used, found.as_ref()) {
                 return Err(WriteError::Forbidden(why));

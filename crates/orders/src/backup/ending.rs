@@ -190,7 +190,7 @@ fn again(seen: Seen<'_>, status: EtcdBackupStatus, reason: Reason, message: &str
     at_later(seen, status, reason, message, delay)
 }
 
-/// The API server refuses the Job of the removal in the status: it rests, and others may be admitted meanwhile.
+/// The Job of the removal in the status is refused: it rests, and others may be admitted meanwhile.
 pub fn removal_refused(seen: Seen<'_>, status: EtcdBackupStatus, message: &str) -> Decision {
     at_later(seen, not_removed(status), Reason::WriteRefused, message, FIRST_MINUTES)
 }

@@ -113,7 +113,7 @@ pub(crate) fn hold(seen: &Seen<'_>, status: &mut EtcdRestoreStatus) -> NextAct {
     leftover(seen, present.as_deref())
 }
 
-/// The Job is refused of the try that is recorded.
+/// The Job of the try that is recorded is refused.
 pub fn refused(status: &mut EtcdRestoreStatus, text: &str, now: Instant) {
     if let Some(look) = status.latest_backup.as_mut().filter(|look| look.found.is_none()) {
         latest::refused(look, text, now);

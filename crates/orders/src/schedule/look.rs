@@ -280,7 +280,7 @@ pub(crate) fn with_last_words(lost: &str, words: Option<&str>) -> String {
     )
 }
 
-/// The Job is refused of the look in the status.
+/// The Job of the look in the status is refused.
 pub fn look_refused(status: &mut EtcdBackupScheduleStatus, text: &str, now: Instant) {
     fail(status, Reason::WriteRefused, &format!("the Job is refused: {text}"), now);
 }

@@ -224,12 +224,12 @@ pub(crate) fn is_doubtful(
     failed.any(|failed| failed.cluster_id == cluster_id(backup) && at(&failed.scheduled) <= created_for)
 }
 
-/// The Job is refused of the test in the status. It has failed: while it stays recorded, it is tried for ever, and nothing
+/// The Job of the test in the status is refused. It has failed: while it stays recorded, it is tried for ever, and nothing
 /// else is done.
 pub fn refused(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, text: &str) -> Explanation {
     let of = status.test.take().map(|test| format!(" of EtcdBackup {}", test.backup)).unwrap_or_default();
     let why =
-        Explanation::new(Reason::WriteRefused, format!("the Job is refused of the restore test{of}: {text}"));
+        Explanation::new(Reason::WriteRefused, format!("the Job of the restore test{of} is refused: {text}"));
     verified(seen, status, ConditionValue::False, &why);
     why
 }

@@ -125,14 +125,12 @@ impl ScheduleWorker {
             Err(error) => Err(error),
         };
         match carried_out {
-            // Nothing tells that a name is free again.
-            Ok(Outcome::Idle) if !taken.is_empty() => {
-                self.tell_all(schedule, decision.events, now);
-                Outcome::Degraded
-            }
             Ok(outcome) => {
-                self.tell_all(schedule, decision.events, now);
-                outcome
+                for (warning, what) in decision.events {
+                    self.tell(schedule, warning, what, now);
+                }
+                // Nothing tells that a name is free again.
+                if outcome == Outcome::Idle && !taken.is_empty() { Outcome::Degraded } else { outcome }
             }
             Err(error) => self.stopped(schedule, &decision, &error, now).await,
         }
@@ -373,12 +371,6 @@ impl ScheduleWorker {
         let name = schedule.spec.backup_template.spec.source.cluster.as_ref()?;
         let at = NamespacedName::new(&self.root.namespace, name);
         self.controller.clusters.get(&at).objects.remove(name).map(accepted)
-    }
-
-    fn tell_all(&mut self, schedule: &EtcdBackupSchedule, events: Vec<(bool, Explanation)>, at: Instant) {
-        for (warning, what) in events {
-            self.tell(schedule, warning, what, at);
-        }
     }
 
     fn tell(&mut self, schedule: &EtcdBackupSchedule, warning: bool, what: Explanation, at: Instant) {
