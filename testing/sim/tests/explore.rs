@@ -61,6 +61,12 @@ fn explored(scope: &Scope) -> Explored {
     explored
 }
 
+#[track_caller]
+fn with_a_fault_or_two_of_the_operators_own(name: &'static str, sizes: &[u32]) {
+    explored(&Scope { faults: 1, ..scope(name, sizes) });
+    explored(&Scope { strikes: of_the_operator, ..scope(name, sizes) });
+}
+
 #[test]
 fn bootstrap_of_one_with_a_fault_and_an_edit() {
     explored(&Scope { edits: vec![plain(2)], faults: 1, ..scope("bootstrap 1, edited to 2", &[1]) });
@@ -94,6 +100,16 @@ mod full {
     fn shrinking_from_three_to_two_with_two_faults() {
         explored(&scope("3 to 2", &[3, 2]));
     }
+
+    #[test]
+    fn growth_from_one_to_two_with_two_faults() {
+        explored(&scope("1 to 2", &[1, 2]));
+    }
+
+    #[test]
+    fn waking_from_hibernation_with_two_faults() {
+        explored(&scope("0 to 3", &[3, 0, 3]));
+    }
 }
 
 #[test]
@@ -116,8 +132,8 @@ fn bootstrap_of_three_with_an_edit_and_two_crashes_lost_or_late_replies_or_old_v
 }
 
 #[test]
-fn growth_from_one_to_two_with_two_faults() {
-    explored(&scope("1 to 2", &[1, 2]));
+fn growth_from_one_to_two_with_a_fault_or_two_of_the_operators_own() {
+    with_a_fault_or_two_of_the_operators_own("1 to 2", &[1, 2]);
 }
 
 #[test]
@@ -132,8 +148,7 @@ fn growth_from_three_to_four_with_a_fault_and_an_edit() {
 
 #[test]
 fn shrinking_from_three_to_two_with_a_fault_or_two_of_the_operators_own() {
-    explored(&Scope { faults: 1, ..scope("3 to 2", &[3, 2]) });
-    explored(&Scope { strikes: of_the_operator, ..scope("3 to 2, the operator's own", &[3, 2]) });
+    with_a_fault_or_two_of_the_operators_own("3 to 2", &[3, 2]);
 }
 
 #[test]
@@ -142,8 +157,8 @@ fn hibernation_with_two_faults() {
 }
 
 #[test]
-fn waking_from_hibernation_with_two_faults() {
-    explored(&scope("0 to 3", &[3, 0, 3]));
+fn waking_from_hibernation_with_a_fault_or_two_of_the_operators_own() {
+    with_a_fault_or_two_of_the_operators_own("0 to 3", &[3, 0, 3]);
 }
 
 /// Bootstrap is left out: an attempt is abandoned when a volume is not observed, and a bootstrap member whose Pod did not run
