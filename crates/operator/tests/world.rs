@@ -8,7 +8,7 @@ mod serve;
 pub mod story;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -39,6 +39,9 @@ const POLL: Duration = Duration::from_millis(250);
 /// An arbitrary time.
 const EPOCH: Instant = Instant(1_800_000_000_000);
 
+/// Made once for all worlds of a test.
+static DEFINITIONS: LazyLock<Vec<CustomResourceDefinition>> = LazyLock::new(quorate_api::crds);
+
 pub struct World {
     pub kube: LocalKube,
     pub client: kube::Client,
@@ -68,8 +71,8 @@ impl World {
         let running = kube.clone();
         let controllers = tokio::spawn(async move { running.run_controllers().await });
         let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-        for definition in quorate_api::crds() {
-            definitions.create(&PostParams::default(), &definition).await?;
+        for definition in DEFINITIONS.iter() {
+            definitions.create(&PostParams::default(), definition).await?;
         }
         Ok(Self { kube, client, members, sent: Log::default(), clock, controllers })
     }
@@ -82,8 +85,8 @@ impl World {
 
     /// The same of another kind.
     pub fn definition_of_lacks(&self, kind: &str, fields: &[&str]) -> Result<()> {
-        let own = quorate_api::crds().into_iter().find(|crd| crd.spec.names.kind == kind);
-        let mut definition = own.expect("it is one of them");
+        let own = DEFINITIONS.iter().find(|crd| crd.spec.names.kind == kind);
+        let mut definition = own.expect("it is one of them").clone();
         let schema = definition.spec.versions[0].schema.as_mut().expect("it has a schema");
         let properties = schema.open_api_v3_schema.as_mut().and_then(|all| all.properties.as_mut());
         let status = properties.and_then(|all| all.get_mut("status")).expect("it has a status");

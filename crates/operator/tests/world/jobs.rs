@@ -6,14 +6,15 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
-use kube::api::{Api, ListParams, Patch, PatchParams};
+use kube::api::{Api, Patch, PatchParams};
 use quorate_api::backup::ExistingObject;
 use quorate_api::job::{
     Answer, BackupOrder, ClusterName, FindOrder, FoundBackup, InspectOrder, ListOrder, ListedBackups, Looked,
     Manifest, ORDER, Origin, ReadOrder, RemoveOrder, Verified, VerifyOrder,
 };
 use quorate_api::schedule::ListedUpTo;
-use serde_json::json;
+use quorate_apistore::resources::ResourceKey;
+use serde_json::{Value, json};
 
 use super::{Running, World};
 
@@ -123,26 +124,25 @@ pub fn kubelet(world: &World, agent: Agent) -> Running {
 /// The same for one command only: other Pods run on. Empty: for all.
 pub fn kubelet_of(world: &World, only: &'static str, agent: Agent) -> Running {
     let pods: Api<Pod> = world.api();
+    // Seen in the store: a list through the client each time would be most of what a test takes.
+    let store = world.kube.store().clone();
     Running(tokio::spawn(async move {
         loop {
-            let found = pods.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default();
-            for pod in found.iter().filter(|pod| is_of_job(pod) && !has_ended(pod)) {
+            for pod in store.objects(&ResourceKey::new("", "pods")).iter().filter(|pod| is_due(pod)) {
+                let pod = serde_json::from_value(Value::clone(pod)).expect("the store has Pods");
                 // The Pod may be gone meanwhile.
-                let _ = end(&pods, pod, only, &agent).await;
+                let _ = end(&pods, &pod, only, &agent).await;
             }
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
     }))
 }
 
-/// Other kubelets run the rest.
-fn is_of_job(pod: &Pod) -> bool {
-    pod.owner_references().iter().any(|owner| owner.kind == "Job")
-}
-
-fn has_ended(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    matches!(phase, Some("Succeeded" | "Failed"))
+/// Whether a Pod is of a Job and has not ended. Other kubelets run the rest.
+fn is_due(pod: &Value) -> bool {
+    let mut owners = pod["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    let has_ended = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+    owners.any(|owner| owner["kind"] == "Job") && !has_ended
 }
 
 async fn end(pods: &Api<Pod>, pod: &Pod, only: &str, agent: &Agent) -> Result<()> {
