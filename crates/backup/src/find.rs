@@ -4,24 +4,17 @@
 
 mod choice;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use futures::TryStreamExt as _;
 use jiff::Timestamp;
 use quorate_api::job::{Failure, FailureKind, FindOrder, FoundBackup, Manifest};
 use serde::Deserialize;
 
 use crate::signature::Keys;
-use crate::store::LISTED;
-use crate::{Context, Result, Store, manifest};
+use crate::{Context, Result, Store, manifest, walk};
 use choice::Choice;
 pub(crate) use choice::{AHEAD, is_sha256};
 
-/// How many manifests are read at a time.
-const AT_A_TIME: usize = 32;
-
-/// The end of the keys of manifests.
-const MANIFEST: &str = ".json";
+/// What a person can do where a store has too many objects.
+const INSTEAD: &str = "give the destination the prefix that the backups were written with, or name the object with its SHA-256 (source)";
 
 /// What is under the key of a manifest.
 enum Read {
@@ -55,23 +48,15 @@ async fn newest(
     let mut choice = Choice::new(order, now)?;
     // By what the operator makes keys of: namespace, cluster, name.
     let under = order.cluster.as_ref().map(|cluster| format!("{}/{}", cluster.namespace, cluster.name));
-    let objects = AtomicUsize::new(0);
-    let keys = store.list(under.as_deref()).await?.and_then(|key| {
-        let is_bounded = objects.fetch_add(1, Ordering::Relaxed) < LISTED;
-        std::future::ready(if is_bounded { Ok(key) } else { Err(too_many(store)) })
-    });
-    let keys =
-        keys.try_filter_map(|key| std::future::ready(Ok(key.strip_suffix(MANIFEST).map(str::to_owned))));
-    let read = keys.map_ok(|key| read(store, key, order, signing)).try_buffer_unordered(AT_A_TIME);
-    let mut read = std::pin::pin!(read);
-    while let Some(next) = read.try_next().await? {
-        match next {
-            Read::Manifest(manifest) => choice.consider(*manifest),
-            Read::Unsigned(manifest, why) => choice.is_unsigned(&manifest, &why),
-            Read::Other(why) => choice.leave_out(why),
-        }
-    }
-    choice.saw(objects.load(Ordering::Relaxed));
+    let take = |choice: &mut Choice<'_>, read| match read {
+        Read::Manifest(manifest) => choice.consider(*manifest),
+        Read::Unsigned(manifest, why) => choice.is_unsigned(&manifest, &why),
+        Read::Other(why) => choice.leave_out(why),
+    };
+    let read = |key| read(store, key, order, signing);
+    let objects =
+        walk::manifests(store, under.as_deref(), read, |read| take(&mut choice, read), INSTEAD).await?;
+    choice.saw(objects);
     log(&choice.counts());
     let place = store.url(under.as_deref().unwrap_or_default());
     for candidate in choice.newest_first(&place)? {
@@ -149,15 +134,6 @@ pub(crate) async fn broken(store: &Store, manifest: &Manifest) -> Result<Option<
             Err(Failure::new(FailureKind::StoreUnavailable, message))
         }
     }
-}
-
-fn too_many(store: &Store) -> Failure {
-    let message = format!(
-        "{} has more than {LISTED} objects: give the destination the prefix that the backups were written with, or name the object with its \
-         SHA-256 (source)",
-        store.url("")
-    );
-    Failure::new(FailureKind::OrderRefused, message)
 }
 
 #[cfg(test)]

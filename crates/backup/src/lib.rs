@@ -8,7 +8,7 @@
 //! - [`list()`]: what there is of a cluster, for EtcdBackups that were lost; [`inspect()`]: one of those objects
 //! - [`bbolt`]: the format of a database; `auth`: whether auth is enabled in one, while it passes by
 //! - [`etcdutl`]: the program that makes a data directory of a snapshot
-//! - `store`: where objects are; `source`: which member sends the snapshot;
+//! - `store`: where objects are; `walk`: the manifests of one; `source`: which member sends the snapshot;
 //!   `agree`: whether others have the same data; `signature`: who vouches for a manifest; `codec`: zstd and age; `trailer`: etcd's own hash
 //! - [`Context`]: the directories, the log and the order to stop
 //!
@@ -44,6 +44,7 @@ mod spool;
 mod store;
 mod trailer;
 mod verify;
+mod walk;
 
 pub use backup::{back_up, taken};
 pub use context::{Context, Places};

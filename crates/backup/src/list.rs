@@ -2,9 +2,7 @@
 //! what fits into an answer. Nothing is downloaded, and nothing is believed but where an object is: each EtcdBackup looks for its own.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures::TryStreamExt as _;
 use jiff::Timestamp;
 use quorate_api::backup::ExistingObject;
 use quorate_api::job::{ClusterName, Failure, FailureKind, ListOrder, ListedBackups, Manifest};
@@ -14,11 +12,10 @@ use quorate_api::schedule::ListedUpTo;
 use crate::find::{AHEAD, broken, is_sha256};
 use crate::look::is_of_the_object;
 use crate::signature::Keys;
-use crate::store::LISTED;
-use crate::{Context, Result, Store, manifest};
+use crate::{Context, Result, Store, manifest, walk};
 
-/// How many manifests are read at a time.
-const AT_A_TIME: usize = 32;
+/// What a person can do where a store has too many objects.
+const INSTEAD: &str = "name the ones that are needed by EtcdBackups of your own (spec.existing)";
 
 /// How many of the newest are kept, for where some are not whole.
 const KEPT: usize = 64;
@@ -50,19 +47,9 @@ async fn page(
 ) -> Result<ListedBackups> {
     let mut page = Page::new(order, now)?;
     let under = format!("{}/{}", order.cluster.namespace, order.cluster.name);
-    let objects = AtomicUsize::new(0);
-    let keys = store.list(Some(&under)).await?.and_then(|key| {
-        let is_bounded = objects.fetch_add(1, Ordering::Relaxed) < LISTED;
-        std::future::ready(if is_bounded { Ok(key) } else { Err(too_many(store)) })
-    });
-    let keys =
-        keys.try_filter_map(|key| std::future::ready(Ok(key.strip_suffix(manifest::END).map(str::to_owned))));
-    let read = keys.map_ok(|key| read(store, order, key, signing)).try_buffer_unordered(AT_A_TIME);
-    let mut read = std::pin::pin!(read);
-    while let Some(next) = read.try_next().await? {
-        page.consider(next);
-    }
-    page.listed.objects = u64::try_from(objects.load(Ordering::Relaxed)).unwrap_or(u64::MAX);
+    let read = |key| read(store, order, key, signing);
+    page.listed.objects =
+        walk::manifests(store, Some(&under), read, |read| page.consider(read), INSTEAD).await?;
     let mut candidates = std::mem::take(&mut page.candidates).into_iter().rev().peekable();
     while page.listed.backups.len() < order.most
         && let Some(((finished, key), manifest)) = candidates.next()
@@ -189,14 +176,6 @@ impl<'a> Page<'a> {
             self.listed.notes.push(why.chars().take(longest).collect());
         }
     }
-}
-
-fn too_many(store: &Store) -> Failure {
-    let message = format!(
-        "{} has more than {LISTED} objects of this EtcdCluster: name the ones that are needed by EtcdBackups of your own (spec.existing)",
-        store.url("")
-    );
-    Failure::new(FailureKind::OrderRefused, message)
 }
 
 #[cfg(test)]

@@ -14,8 +14,8 @@ mod upload;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::StreamExt as _;
-use futures::stream::{self, BoxStream};
+use futures::stream::BoxStream;
+use futures::{StreamExt as _, TryStreamExt as _};
 use object_store::path::Path;
 use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
 use quorate_api::destination::Destination;
@@ -30,9 +30,6 @@ pub(crate) use upload::Upload;
 
 /// The most bytes that a manifest may have.
 const SMALL: u64 = 1 << 20;
-
-/// The most objects that are listed.
-pub(crate) const LISTED: usize = 500_000;
 
 /// An open store.
 #[derive(Debug)]
@@ -108,8 +105,8 @@ impl Store {
         }
     }
 
-    /// The keys of all objects under the destination's prefix, or under a part of it, in no order; a page at a time from a bucket.
-    pub(crate) async fn list(&self, under: Option<&str>) -> Result<BoxStream<'_, Result<String>>> {
+    /// The keys of all objects under the destination's prefix, or under a part of it, in no order and never all at once.
+    pub(crate) fn list(&self, under: Option<&str>) -> Result<BoxStream<'_, Result<String>>> {
         let prefix = self.destination.prefix();
         let folder = match under {
             Some(under) => self.path(under)?,
@@ -124,9 +121,9 @@ impl Store {
         };
         match &self.place {
             Place::Folder(place) => {
-                let found = place.list(&folder, LISTED).await?;
-                let keys = found.into_iter().filter_map(move |whole| key(&whole)).map(Ok);
-                Ok(stream::iter(keys).boxed())
+                let listed = place.list(&folder)?;
+                let keys = listed.try_filter_map(move |whole| std::future::ready(Ok(key(&whole))));
+                Ok(keys.boxed())
             }
             Place::Remote(store) => {
                 let listed = store.list(Some(&folder)).filter_map(move |next| {

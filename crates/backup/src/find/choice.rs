@@ -146,8 +146,8 @@ impl<'a> Choice<'a> {
         }
     }
 
-    pub(super) fn saw(&mut self, objects: usize) {
-        self.objects = u64::try_from(objects).unwrap_or(u64::MAX);
+    pub(super) fn saw(&mut self, objects: u64) {
+        self.objects = objects;
     }
 
     pub(super) fn counts(&self) -> String {

@@ -9,16 +9,21 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use futures::stream::{self, Stream, TryStreamExt as _};
 use object_store::path::Path as Key;
 use quorate_api::job::{Failure, FailureKind, ObjectMark};
 use tempfile::NamedTempFile;
 use tokio::io::AsyncWriteExt;
+use tokio::sync::mpsc;
 
 use super::{Created, SMALL, Seen};
 use crate::Result;
 
 /// Pods of the claim's group read the file, also those that run as another user.
 const MODE: u32 = 0o640;
+
+/// How many names of a list wait to be taken.
+const LISTED_AHEAD: usize = 1000;
 
 /// The end of temporary names.
 const PARTIAL: &str = ".partial";
@@ -60,37 +65,20 @@ impl Folder {
         self.on_disk(key, see).await
     }
 
-    /// The names of all files below, relative to the root, and no more than so many. Temporary ones are left out.
-    pub(super) async fn list(&self, below: &Key, most: usize) -> Result<Vec<String>> {
-        let root = self.root.clone();
-        let list = move |top: &Path| {
-            let (mut found, mut dirs) = (Vec::new(), vec![top.to_owned()]);
-            while let Some(dir) = dirs.pop() {
-                let entries = match fs::read_dir(&dir) {
-                    Ok(entries) => entries,
-                    Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                    Err(error) => return Err(error),
-                };
-                for entry in entries {
-                    let entry = entry?;
-                    // Not through links, which may lead anywhere.
-                    let kind = entry.file_type()?;
-                    if kind.is_dir() && entry.file_name() != "lost+found" {
-                        dirs.push(entry.path());
-                    } else if kind.is_file()
-                        && let Ok(name) = entry.path().strip_prefix(&root)
-                        && let Some(name) = name.to_str().filter(|name| !name.ends_with(PARTIAL))
-                    {
-                        found.push(name.to_owned());
-                        if found.len() > most {
-                            return Ok(found);
-                        }
-                    }
-                }
+    /// The names of all files below, relative to the root, as they are found. Temporary ones are left out.
+    pub(super) fn list(&self, below: &Key) -> Result<impl Stream<Item = Result<String>> + Send + use<>> {
+        let top = self.place(below)?;
+        let (root, sent) = (self.root.clone(), top.clone());
+        let (sender, mut receiver) = mpsc::channel(LISTED_AHEAD);
+        tokio::task::spawn_blocking(move || {
+            // Nobody listens any more where the send fails.
+            let send = |name: String| sender.blocking_send(Ok(name)).is_ok();
+            if let Err(error) = walk(&root, sent, send) {
+                let _ = sender.blocking_send(Err(error));
             }
-            Ok(found)
-        };
-        self.on_disk(below, list).await
+        });
+        let named = stream::poll_fn(move |context| receiver.poll_recv(context));
+        Ok(named.map_err(move |error| explain(&error, &top)))
     }
 
     pub(super) async fn range(&self, key: &Key, range: Range<u64>) -> Result<Bytes> {
@@ -169,20 +157,52 @@ impl Folder {
     }
 
     /// Carries out an act on the file of a key, on a thread: a volume may hang.
+    /// Where a key is, if the volume is there.
+    fn place(&self, key: &Key) -> Result<PathBuf> {
+        if self.root.is_dir() {
+            return Ok(self.root.join(key.as_ref()));
+        }
+        let message = format!("{} is not there: the claim is not mounted", self.root.display());
+        Err(Failure::new(FailureKind::StoreUnavailable, message))
+    }
+
     async fn on_disk<T: Send + 'static>(
         &self,
         key: &Key,
         act: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
     ) -> Result<T> {
-        let path = self.root.join(key.as_ref());
-        if !self.root.is_dir() {
-            let message = format!("{} is not there: the claim is not mounted", self.root.display());
-            return Err(Failure::new(FailureKind::StoreUnavailable, message));
-        }
+        let path = self.place(key)?;
         let file = path.clone();
         let done = tokio::task::spawn_blocking(move || act(&file)).await;
         done.map_err(io::Error::other).flatten().map_err(|error| explain(&error, &path))
     }
+}
+
+/// Hands on the name of each file below a folder, relative to the root, as long as it is taken.
+fn walk(root: &Path, top: PathBuf, send: impl Fn(String) -> bool) -> io::Result<()> {
+    let mut dirs = vec![top];
+    while let Some(dir) = dirs.pop() {
+        let entries = match fs::read_dir(&dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        for entry in entries {
+            let entry = entry?;
+            // Not through links, which may lead anywhere.
+            let kind = entry.file_type()?;
+            if kind.is_dir() && entry.file_name() != "lost+found" {
+                dirs.push(entry.path());
+            } else if kind.is_file()
+                && let Ok(name) = entry.path().strip_prefix(root)
+                && let Some(name) = name.to_str().filter(|name| !name.ends_with(PARTIAL))
+                && !send(name.to_owned())
+            {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
 }
 
 impl Begun {

@@ -22,7 +22,7 @@ use crate::runtime::pace::Outcome;
 use crate::runtime::watch::chain;
 use crate::runtime::write::{Writer, status_patch};
 
-/// How long a try may take: a bucket may have half a million objects.
+/// How long a try may take: a bucket may have millions of objects.
 const FIND_SECONDS: i64 = 3600;
 
 /// Goes on with the look that the pass waits for; `None` if it waits for none.

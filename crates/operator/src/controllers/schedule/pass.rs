@@ -37,7 +37,7 @@ const LOOK_SECONDS: i64 = 300;
 /// How many bytes a second a look reads of objects at least.
 const READ_RATE: u64 = 4 << 20;
 
-/// How long a list of the store may take: a bucket may have half a million objects.
+/// How long a list of the store may take: a bucket may have millions of objects.
 const LIST_SECONDS: i64 = 3600;
 
 /// What has come of the backup that is due.
