@@ -11,6 +11,9 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::{cargo, children, crates, repo};
 
+/// What operators and agents spend most of their time in. In the programs of the tests it is optimised as well, by Cargo.toml.
+const BUSY: [&str; 7] = ["bytes", "h2", "http", "hyper", "rustls", "tokio", "tonic"];
+
 /// How it is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
@@ -66,7 +69,12 @@ impl Profile {
     fn settings(self) -> Vec<String> {
         match self {
             Self::Release => Vec::new(),
-            Self::Test => ["inherits=\"dev\"", "debug=false", "strip=true"].map(str::to_owned).into(),
+            Self::Test => {
+                let mut settings =
+                    ["inherits=\"dev\"", "debug=false", "strip=true"].map(str::to_owned).to_vec();
+                settings.extend(BUSY.map(|package| format!("package.{package}.opt-level=1")));
+                settings
+            }
         }
     }
 }
