@@ -62,6 +62,7 @@ impl Fetch<'_> {
 
     async fn fetch(&self, scratch: &Path) -> Result<(), Failure> {
         let found = Found::find(&self.order.source, self.context).await?;
+        found.is_not_before(self.order.not_before.as_deref())?;
         self.has_room(&found)?;
         let quota = self.order.quota_bytes;
         let note = found.hand_on(scratch, &self.order.token, quota, self.context).await?;

@@ -1,5 +1,6 @@
 //! A cluster that begins with the data of a snapshot: `spec.bootstrap.restore`, and what status records of it.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +14,10 @@ use crate::rules::{self, rule};
 /// By how much revisions are raised where the spec does not say: more than a cluster writes in months, so that every client that knows
 /// the old cluster notices that its revisions are gone.
 pub const DEFAULT_BUMP_REVISION: u64 = 1_000_000_000;
+
+/// How old a snapshot may be where the spec does not say, in seconds: seven days. A restore that is meant follows a loss within days; a manifest
+/// that was forgotten is older.
+pub const DEFAULT_NOT_OLDER_THAN: u64 = 7 * 86_400;
 
 /// What the cluster begins with.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -51,6 +56,15 @@ pub struct RestoreSpec {
     /// A Secret of this namespace with age identities, for a snapshot that is encrypted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identities_secret: Option<SecretName>,
+
+    /// How old the snapshot may be when the EtcdCluster is created, such as 720h or 90m. Absent: 168h (seven days). A manifest that is applied again long after
+    /// its restore would bring the data of then back; so an older one is refused with the reason RestoreStale. Nothing is compared where the
+    /// object has no manifest that says when it was taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32), extend("x-kubernetes-validations" = [
+        rule(rules::backup::DURATION, "notOlderThan must be a duration such as 720h, 90m or 45s"),
+    ]))]
+    pub not_older_than: Option<String>,
 
     /// Whose data the snapshot has, where they are not those of the EtcdCluster that an EtcdRestore replaces. Without it an EtcdRestore of
     /// another cluster's data fails with the reason OtherCluster.
@@ -156,6 +170,10 @@ pub struct RestoreStatus {
     /// Whether auth is enabled in it, where it was read before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_enabled: Option<bool>,
+
+    /// A snapshot that was ordered before this time is refused: `notOlderThan` before the creation of the EtcdCluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<Time>,
 }
 
 /// What a restore still needs: it is neither pruned nor deleted meanwhile.

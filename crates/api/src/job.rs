@@ -521,6 +521,9 @@ pub struct RestoreOrder {
     pub least_revision: i64,
     /// The quota of the members, in bytes: a larger snapshot is refused.
     pub quota_bytes: u64,
+    /// A snapshot that was ordered before this time is refused, RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<String>,
 }
 
 impl RestoreOrder {
@@ -698,6 +701,8 @@ pub enum FailureKind {
     NoSpace,
     /// The version, the size or the content do not go with what it is restored into.
     Unfit,
+    /// It is older than what may be restored.
+    Stale,
     /// Another process has the data open.
     InUse,
 }
@@ -728,7 +733,8 @@ impl FailureKind {
             | Self::CannotDecrypt
             | Self::LimitTooLow
             | Self::NotOurs
-            | Self::Unfit => false,
+            | Self::Unfit
+            | Self::Stale => false,
         }
     }
 }

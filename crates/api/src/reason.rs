@@ -107,6 +107,8 @@ reasons! {
     NoBackupFound: EtcdCluster, EtcdRestore;
     /// Backups of several etcd clusters go by the name that is given, and which one is meant cannot be told.
     BackupAmbiguous: EtcdCluster, EtcdRestore;
+    /// The snapshot that the cluster begins with is older than `notOlderThan` allows. No member starts.
+    RestoreStale: EtcdCluster;
     /// A member could not restore the snapshot that the cluster begins with. It tries again.
     RestoreFailed: EtcdCluster;
     /// An EtcdRestore is carried out: the members make way for new ones, which begin with a snapshot.
@@ -452,6 +454,7 @@ impl From<FailureKind> for Reason {
             FailureKind::NotOurs => Self::ObjectNotOwned,
             FailureKind::NoSpace => Self::NoSpace,
             FailureKind::Unfit => Self::SnapshotIncompatible,
+            FailureKind::Stale => Self::RestoreStale,
             FailureKind::InUse => Self::MemberMayRun,
         }
     }

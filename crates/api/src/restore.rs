@@ -284,6 +284,10 @@ fn snapshot_rules() -> Vec<kube_core::Rule> {
     vec![
         rule(rules::ONE_SNAPSHOT, "snapshot must have exactly one of backupRef, source and latest"),
         rule(
+            "!has(self.notOlderThan)",
+            "snapshot: notOlderThan is a field of bootstrap.restore. An EtcdRestore is one order, and tells the age: leave it out",
+        ),
+        rule(
             "self.bumpRevision > 0",
             "snapshot.bumpRevision must be above 0: clients of the running cluster know revisions that the snapshot does not have",
         ),

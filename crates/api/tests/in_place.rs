@@ -48,6 +48,10 @@ fn a_bad_order_is_refused_and_says_why() {
             "snapshot.bumpRevision must be above 0",
         ),
         (
+            json!({"snapshot": {"backupRef": {"name": "first"}, "notOlderThan": "168h"}}),
+            "notOlderThan is a field of bootstrap.restore",
+        ),
+        (
             json!({"snapshot": {"backupRef": {"name": "first"}, "of": {}}}),
             "snapshot.of: cluster or clusterID must be given",
         ),

@@ -106,6 +106,7 @@ pub(crate) fn is_of_the_object(kind: FailureKind) -> bool {
         | FailureKind::LimitTooLow
         | FailureKind::NoSpace
         | FailureKind::Unfit
+        | FailureKind::Stale
         | FailureKind::InUse => false,
     }
 }

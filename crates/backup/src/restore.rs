@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
+use jiff::Timestamp;
 use quorate_api::job::{Failure, FailureKind, Manifest, Source};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
@@ -106,6 +107,23 @@ impl Found {
     /// Its manifest, if it has one.
     pub fn manifest(&self) -> Option<&Manifest> {
         self.manifest.as_ref()
+    }
+
+    /// Refuses what was ordered before a time, as far as a manifest says when that was.
+    pub fn is_not_before(&self, time: Option<&str>) -> Result<()> {
+        let parsed = |text: &str| text.parse::<Timestamp>().ok();
+        let Some((manifest, least)) = self.manifest.as_ref().zip(time.and_then(parsed)) else {
+            return Ok(());
+        };
+        let taken = parsed(manifest.ordered.as_deref().unwrap_or(&manifest.started));
+        let Some(taken) = taken.filter(|taken| *taken < least) else { return Ok(()) };
+        let message = format!(
+            "{} is of {taken}, and nothing of before {least} is restored (spec.bootstrap.restore.notOlderThan): a manifest that is applied again \
+             would bring data of long ago back. Delete this EtcdCluster. To begin with these data, create it with a longer notOlderThan; else with \
+             another backup, or without bootstrap.restore",
+            self.store.url(&self.key)
+        );
+        Err(Failure::new(FailureKind::Stale, message))
     }
 
     /// What would stand in its manifest, as far as the store knows it.

@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::SignedDuration;
 use quorate_api::backup::{BackupPhase, EtcdBackup, ExistingObject};
-use quorate_api::bootstrap::{RestoreSource, RestoreSpec, RestoreStatus};
+use quorate_api::bootstrap::{DEFAULT_NOT_OLDER_THAN, RestoreSource, RestoreSpec, RestoreStatus};
 use quorate_api::job::{
     CA_FILE, CREDENTIALS_DIR, FailureKind, IDENTITIES_DIR, ORDER, PVC_DIR, RestoreOrder, Source,
 };
 use quorate_api::latest::LatestStatus;
-use quorate_api::{Destination, EtcdCluster};
+use quorate_api::{Destination, EtcdCluster, duration};
 use quorate_model::Revision;
 use quorate_model::restore::{Restore, RestoreCause, RestoreFailure};
 use serde_json::{Value, json};
@@ -48,7 +50,21 @@ pub fn backup_to_read(cluster: &EtcdCluster) -> Option<&str> {
 pub(crate) fn by_spec(cluster: &EtcdCluster) -> Resolved {
     let status = cluster.status.as_ref().and_then(|status| status.latest_backup.as_ref());
     let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
-    cluster.restore().map(|spec| by_itself(spec, status, namespace, HINT))
+    cluster.restore().map(|spec| Ok(bounded(cluster, by_itself(spec, status, namespace, HINT)?)))
+}
+
+/// The same, refused where it is older than the spec allows: who applies a manifest again gets no data of long ago by it. By the clock of the
+/// API server alone, which has created both the EtcdCluster and, as its manifest says, the EtcdBackup.
+fn bounded(cluster: &EtcdCluster, restore: Restore) -> Restore {
+    let allowed = cluster.restore().and_then(|spec| duration::seconds(spec.not_older_than.as_ref()?));
+    let allowed = i64::try_from(allowed.unwrap_or(DEFAULT_NOT_OLDER_THAN)).unwrap_or(i64::MAX);
+    let created = cluster.metadata.creation_timestamp.as_ref();
+    let before =
+        created.and_then(|created| created.0.checked_sub(SignedDuration::from_secs(allowed)).ok().map(Time));
+    match write(&restore) {
+        Some(status) => read(&RestoreStatus { not_before: before, ..status }),
+        None => restore,
+    }
 }
 
 /// What a source says by itself, or the newest backup once it was found.
@@ -76,7 +92,7 @@ pub(crate) fn by_itself(
 pub fn by_backup(cluster: &EtcdCluster, backup: Result<Option<&EtcdBackup>, &str>) -> Resolved {
     let spec = cluster.restore()?;
     let name = &spec.backup_ref.as_ref()?.name;
-    Some(of_backup(spec, name, backup, HINT))
+    Some(of_backup(spec, name, backup, HINT).map(|restore| bounded(cluster, restore)))
 }
 
 /// What the spec says with the EtcdBackup that it names.
@@ -175,7 +191,7 @@ pub(crate) fn write(restore: &Restore) -> Option<RestoreStatus> {
 /// The order to the agent, for the environments of etcd's container and of the one that fetches.
 pub(crate) fn order(member: &Member<'_>, restore: &Restore) -> Option<Value> {
     let Member { target, token, name, .. } = member;
-    let RestoreStatus { source, bump_revision, least_revision, .. } = write(restore)?;
+    let RestoreStatus { source, bump_revision, least_revision, not_before, .. } = write(restore)?;
     let RestoreSource { destination, key, sha256, version_id } = source;
     let order = RestoreOrder {
         source: Source { destination, key, sha256: Some(sha256), version_id },
@@ -187,6 +203,7 @@ pub(crate) fn order(member: &Member<'_>, restore: &Restore) -> Option<Value> {
         least_revision,
         // A quota below zero is no limit to etcd.
         quota_bytes: target.pod.quota.unwrap_or(i64::MAX.unsigned_abs()),
+        not_before: not_before.map(|time| time.0.to_string()),
     };
     let order = serde_json::to_string(&order).expect("it is plain data");
     Some(json!({ "name": ORDER, "value": order }))
@@ -228,6 +245,7 @@ pub(crate) fn cause(kind: FailureKind) -> RestoreCause {
         FailureKind::NotInStore => RestoreCause::Gone,
         FailureKind::StoreForbidden => RestoreCause::Forbidden,
         FailureKind::Unfit | FailureKind::OrderRefused => RestoreCause::Refused,
+        FailureKind::Stale => RestoreCause::Stale,
         FailureKind::NoSource
         | FailureKind::NoBackup
         | FailureKind::Ambiguous

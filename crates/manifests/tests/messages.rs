@@ -248,6 +248,9 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             restore_failed(RestoreCause::Forbidden, "the store refuses the credentials in Secret store")
         }
         Waiting::RestoreFailed(_, RestoreFailure { cause: RestoreCause::Forbidden, .. }) => {
+            restore_failed(RestoreCause::Stale, "s3://backups/demo/1 is of 2026-11-01T02:00:00Z. Delete this EtcdCluster")
+        }
+        Waiting::RestoreFailed(_, RestoreFailure { cause: RestoreCause::Stale, .. }) => {
             restore_failed(RestoreCause::Failed, "the store does not answer")
         }
         Waiting::RestoreFailed(..) => Waiting::ClientsLeaving(demo()),

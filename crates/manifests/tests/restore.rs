@@ -3,6 +3,7 @@
 
 use crate::world::World;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::jiff::SignedDuration;
 use quorate_api::backup::{EtcdBackup, ExistingObject};
 use quorate_api::job::{Answer, Failure, FailureKind, ORDER, RestoreOrder};
 use quorate_manifests::{Kind, bootstrap};
@@ -81,11 +82,33 @@ fn a_pod_that_restores_has_the_order_and_the_secrets_and_never_starts_empty() {
 }
 
 #[test]
+fn n13_what_may_be_restored_is_bounded_by_the_creation_of_the_cluster() {
+    for (not_older_than, seconds) in [(None, 7 * 86_400), (Some("720h"), 30 * 86_400), (Some("90m"), 5400)] {
+        let mut restore = source();
+        if let Some(bound) = not_older_than {
+            restore["notOlderThan"] = json!(bound);
+        }
+        let world = restoring(&restore);
+        let created = world.cluster().metadata.creation_timestamp.expect("as every object has").0;
+        let bound = created - SignedDuration::from_secs(seconds);
+        let recorded = world.status().bootstrap.unwrap().restore.unwrap();
+        assert_eq!(recorded.not_before.map(|time| time.0), Some(bound));
+        let pod: Pod = world.get(Kind::Pod, "demo-1");
+        let etcd =
+            pod.spec.unwrap().containers.into_iter().find(|container| container.name == "etcd").unwrap();
+        let order = etcd.env.into_iter().flatten().find(|env| env.name == ORDER).unwrap().value.unwrap();
+        let order: RestoreOrder = serde_json::from_str(&order).unwrap();
+        assert_eq!(order.not_before, Some(bound.to_string()));
+    }
+}
+
+#[test]
 fn what_the_agent_reports_is_the_reason_of_the_condition() {
     for (kind, reason) in [
         (FailureKind::NotInStore, "RestoreSourceGone"),
         (FailureKind::StoreForbidden, "RestoreForbidden"),
         (FailureKind::Unfit, "RestoreRefused"),
+        (FailureKind::Stale, "RestoreStale"),
         (FailureKind::Mismatch, "RestoreFailed"),
     ] {
         let mut world = restoring(&source());

@@ -444,7 +444,9 @@ pub fn cluster(spec: &Value) -> Value {
     json!({
         "apiVersion": "operator.etcd.io/v1alpha1",
         "kind": "EtcdCluster",
-        "metadata": { "name": "demo", "namespace": "default", "uid": "u-1", "generation": 1 },
+        "metadata": {
+            "name": "demo", "namespace": "default", "uid": "u-1", "generation": 1, "creationTimestamp": "2026-09-21T14:13:20Z",
+        },
         "spec": spec,
     })
 }

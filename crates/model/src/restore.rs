@@ -61,6 +61,8 @@ pub enum RestoreCause {
     Gone,
     /// The store refuses the credentials.
     Forbidden,
+    /// The snapshot is older than the spec allows.
+    Stale,
     /// Something else; the agent tries again.
     Failed,
 }

@@ -75,6 +75,7 @@ async fn restored_from(old: &Pod, manifest: &Manifest) -> Pod {
         bump_revision: 1_000_000,
         least_revision: 0,
         quota_bytes: 2 << 30,
+        not_before: None,
     };
     new.order = Some(serde_json::to_string(&order).unwrap());
     new.expect = "restored";

@@ -61,6 +61,7 @@ impl Backup {
                 bump_revision: BUMP,
                 least_revision: 0,
                 quota_bytes: 2 << 30,
+                not_before: None,
             };
             self.give(pod, &order);
         }
@@ -269,6 +270,37 @@ async fn a_crash_after_any_step_of_a_restore_leaves_a_member_that_restores_again
         let later =
             pod.client().get("later", Read::Linearizable).await.unwrap().expect("it is not restored again");
         assert_eq!(later.value, format!("{step:?}").into_bytes());
+        pod.stops_with(exit::STOPPED.into()).await;
+        pod.forget();
+    }
+}
+
+#[tokio::test]
+async fn n13_a_snapshot_that_is_older_than_allowed_is_refused_before_it_is_downloaded() {
+    let backup = Backup::of_a_cluster(MINOR).await;
+    let mut pods = Pod::cluster(MINOR, 1);
+    backup.order(&mut pods);
+    let pod = &mut pods[0];
+    let order: RestoreOrder = serde_json::from_str(pod.order.as_ref().unwrap()).unwrap();
+    let to = |not_before: &str| RestoreOrder { not_before: Some(not_before.to_owned()), ..order.clone() };
+    backup.give(pod, &to("2999-01-01T00:00:00Z"));
+    pod.start();
+    assert_eq!(pod.ended().await.code(), Some(exit::NOT_RESTORED.into()), "{}", pod.log());
+    let failure = failure(pod);
+    assert_eq!(failure.kind, FailureKind::Stale);
+    assert!(failure.message.contains(&backup.manifest.started), "{}", failure.message);
+    assert!(failure.message.contains("spec.bootstrap.restore.notOlderThan"), "{}", failure.message);
+    assert!(!pod.log().contains("downloading"), "{}", pod.log());
+
+    // Nothing says how old an object without a manifest is.
+    for (not_before, has_manifest) in [("2020-01-01T00:00:00Z", true), ("2999-01-01T00:00:00Z", false)] {
+        if !has_manifest {
+            fs::remove_file(format!("{}.json", backup.object().display())).unwrap();
+        }
+        backup.give(pod, &to(not_before));
+        pod.start();
+        pod.becomes_ready().await;
+        has_the_data(pod).await;
         pod.stops_with(exit::STOPPED.into()).await;
         pod.forget();
     }

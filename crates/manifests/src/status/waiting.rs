@@ -483,6 +483,7 @@ fn restore_reason(why: &RestoreFailure) -> Reason {
         RestoreCause::Ambiguous => Reason::BackupAmbiguous,
         RestoreCause::Gone => Reason::RestoreSourceGone,
         RestoreCause::Forbidden => Reason::RestoreForbidden,
+        RestoreCause::Stale => Reason::RestoreStale,
         RestoreCause::Failed => Reason::RestoreFailed,
     }
 }

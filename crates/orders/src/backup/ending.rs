@@ -119,6 +119,7 @@ pub(crate) fn decide(seen: Seen<'_>, mut status: EtcdBackupStatus) -> Decision {
             | FailureKind::LimitTooLow
             | FailureKind::NoSpace
             | FailureKind::InUse
+            | FailureKind::Stale
             | FailureKind::Unfit => again(seen, status, failure.kind.into(), &failure.message),
         },
         Some((

@@ -192,6 +192,7 @@ fn is_fault_of_the_backup(kind: FailureKind) -> bool {
         | FailureKind::LimitTooLow
         | FailureKind::NotOurs
         | FailureKind::NoSpace
+        | FailureKind::Stale
         | FailureKind::InUse => false,
     }
 }
