@@ -156,8 +156,8 @@ impl World {
             "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster",
             "metadata": {"name": name}, "spec": spec,
         });
-        let clusters: Api<EtcdCluster> = self.api();
-        Ok(clusters.create(&PostParams::default(), &serde_json::from_value(object)?).await?)
+        let (clusters, cluster) = (self.api::<EtcdCluster>(), serde_json::from_value(object)?);
+        Ok(Box::pin(clusters.create(&PostParams::default(), &cluster)).await?)
     }
 
     pub fn api<K>(&self) -> Api<K>
