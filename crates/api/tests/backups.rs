@@ -86,7 +86,11 @@ fn every_bad_input_gets_its_message_and_every_good_one_passes() {
 
 #[test]
 fn the_samples_are_accepted_and_lose_nothing() {
+    let page = include_str!("../../../docs/backup.md");
     for document in include_str!("../../../config/samples/etcdbackup.yaml").split("---\n") {
+        if document.contains("kind: EtcdBackupSchedule") {
+            assert!(page.contains(document.trim()), "docs/backup.md shows another EtcdBackupSchedule");
+        }
         let written: Value = serde_yaml_ng::from_str(document).unwrap();
         let Some(kind) = written["kind"].as_str() else { continue };
         assert_eq!(judge::refusals(&schema(kind), None, &written), Vec::<String>::new());
