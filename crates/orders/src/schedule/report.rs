@@ -2,8 +2,8 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_core::ResourceExt as _;
-use quorate_api::backup::{BackupCondition, BackupPhase};
-use quorate_api::schedule::{EtcdBackupScheduleStatus, FailedTest, ScheduleCondition};
+use quorate_api::backup::{BackupCondition, BackupPhase, DeletionPolicy};
+use quorate_api::schedule::{EtcdBackupScheduleStatus, FailedTest, Retention, ScheduleCondition};
 use quorate_api::{EtcdBackup, EtcdBackupSchedule, Explanation, Reason, keys};
 use quorate_model::Instant;
 
@@ -105,32 +105,17 @@ pub(crate) fn ready(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, held_
     } else {
         (ConditionValue::True, Explanation::new(Reason::BackupsHealthy, "the last backup is in the store"))
     };
-    // Without the difference: it changes, and the message would be written each time.
-    let held = [
-        schedule.spec.retention.is_some().then(|| "No good backup is deleted by spec.retention".to_owned()),
-        order::waits(seen, status).then(|| format!("The backup by {} waits", keys::BACKUP_NOW)),
+    let notes = [
+        held_by_clock(seen, status),
+        schedule.spec.backup_template.spec.without_quorum.then(|| {
+            "spec.backupTemplate.spec.withoutQuorum is true, and counts for nothing: backups of a schedule wait for the quorum. Remove it"
+                .to_owned()
+        }),
+        what_stays(schedule).map(str::to_owned),
     ];
-    let held: Vec<String> = held.into_iter().flatten().collect();
-    let why = if seen.clock.is_some() && !held.is_empty() && !schedule.spec.suspend {
-        let text = format!(
-            "{}. {} meanwhile: the operator's clock differs from the API server's. Set the wrong one: compare date -u on their nodes, and \
-             check NTP there",
-            why.message().trim_end_matches('.'),
-            held.join(". ")
-        );
-        Explanation::new(why.reason(), text)
-    } else {
-        why
-    };
-    let why = if schedule.spec.backup_template.spec.without_quorum {
-        let text = format!(
-            "{}. spec.backupTemplate.spec.withoutQuorum is true, and counts for nothing: backups of a schedule wait for the quorum. Remove it",
-            why.message().trim_end_matches('.')
-        );
-        Explanation::new(why.reason(), text)
-    } else {
-        why
-    };
+    let said = [why.message().trim_end_matches('.').to_owned()];
+    let said: Vec<String> = said.into_iter().chain(notes.into_iter().flatten()).collect();
+    let why = if said.len() > 1 { Explanation::new(why.reason(), said.join(". ")) } else { why };
     set(
         &mut status.conditions,
         ScheduleCondition::Ready.as_str(),
@@ -140,6 +125,39 @@ pub(crate) fn ready(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, held_
         now,
     );
     ready::schedule(schedule, status, now);
+}
+
+/// What does not happen while the operator's clock differs. Without the difference: it changes, and the message would be written each time.
+fn held_by_clock(seen: Seen<'_>, status: &EtcdBackupScheduleStatus) -> Option<String> {
+    let spec = &seen.schedule.spec;
+    let held = [
+        spec.retention.is_some().then(|| "No good backup is deleted by spec.retention".to_owned()),
+        order::waits(seen, status).then(|| format!("The backup by {} waits", keys::BACKUP_NOW)),
+    ];
+    let held: Vec<String> = held.into_iter().flatten().collect();
+    let is_held = seen.clock.is_some() && !held.is_empty() && !spec.suspend;
+    is_held.then(|| {
+        format!(
+            "{} meanwhile: the operator's clock differs from the API server's. Set the wrong one: compare date -u on their nodes, and check \
+             NTP there",
+            held.join(". ")
+        )
+    })
+}
+
+/// What retention leaves where a person may expect otherwise.
+fn what_stays(schedule: &EtcdBackupSchedule) -> Option<&'static str> {
+    let spec = &schedule.spec;
+    let rules = spec.retention.as_ref().filter(|_| !spec.suspend)?;
+    match spec.backup_template.spec.deletion_policy {
+        _ if *rules == Retention::default() => {
+            Some("spec.retention has no rule, so it deletes no good backup: give it one, such as keepLast")
+        }
+        DeletionPolicy::Retain => Some(
+            "spec.retention deletes EtcdBackups, and their objects stay in the store: spec.backupTemplate.spec.deletionPolicy is Retain",
+        ),
+        DeletionPolicy::Delete => None,
+    }
 }
 
 /// That a time waits because another EtcdBackup has the name of its backup.
