@@ -7,8 +7,8 @@ use std::path::Path;
 use quorate_api::{EtcdCluster, Explanation, Reason, crd};
 use quorate_manifests::trouble::with_trouble;
 use quorate_manifests::{Kind, NameConflict, invalid_status};
-use quorate_model::Waiting;
 use quorate_model::restore::{RestoreCause, RestoreFailure};
+use quorate_model::{MemberName, Waiting};
 use serde_json::{Value, json};
 
 use crate::world::{World, cluster, plain};
@@ -244,12 +244,18 @@ fn a_cluster_is_not_ready_before_its_volumes_have_the_size_of_the_spec() {
 /// What waits for a person by its message is `Stalled`, so that no tool waits for it in vain.
 #[test]
 fn a_snapshot_that_is_refused_or_ambiguous_and_a_backup_that_failed_stall() {
-    let snapshot = |cause| Waiting::NoSnapshot(RestoreFailure::new(cause, "why. Do this".to_owned()));
+    let why = |cause| RestoreFailure::new(cause, "why. Do this".to_owned());
+    let snapshot = |cause| Waiting::NoSnapshot(why(cause));
+    let member = |cause| Waiting::RestoreFailed(MemberName::new("demo-0"), why(cause));
     for (waiting, stalls) in [
         (snapshot(RestoreCause::NotReady), FALSE),
         (snapshot(RestoreCause::Failed), FALSE),
         (snapshot(RestoreCause::Refused), TRUE),
         (snapshot(RestoreCause::Ambiguous), TRUE),
+        (member(RestoreCause::Failed), FALSE),
+        (member(RestoreCause::Gone), FALSE),
+        (member(RestoreCause::Refused), TRUE),
+        (member(RestoreCause::Stale), TRUE),
         (Waiting::UpgradeBackupFailed("why. Do this".to_owned()), TRUE),
     ] {
         let world = World::running(1);

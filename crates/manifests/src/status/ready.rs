@@ -104,8 +104,8 @@ fn stalls(waiting: &Waiting) -> bool {
 
 /// The cluster begins with no snapshot unless its spec is corrected, or somebody chooses one.
 fn is_refused_snapshot(waiting: &Waiting) -> bool {
-    let Waiting::NoSnapshot(why) = waiting else { return false };
-    matches!(why.cause, RestoreCause::Refused | RestoreCause::Ambiguous)
+    let (Waiting::NoSnapshot(why) | Waiting::RestoreFailed(_, why)) = waiting else { return false };
+    matches!(why.cause, RestoreCause::Refused | RestoreCause::Ambiguous | RestoreCause::Stale)
 }
 
 /// Clients are not served, or nobody knows, and no change that was asked for explains it.
