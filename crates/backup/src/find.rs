@@ -48,14 +48,13 @@ async fn newest(
     let mut choice = Choice::new(order, now)?;
     // By what the operator makes keys of: namespace, cluster, name.
     let under = order.cluster.as_ref().map(|cluster| format!("{}/{}", cluster.namespace, cluster.name));
-    let take = |choice: &mut Choice<'_>, read| match read {
+    let take = |read| match read {
         Read::Manifest(manifest) => choice.consider(*manifest),
         Read::Unsigned(manifest, why) => choice.is_unsigned(&manifest, &why),
         Read::Other(why) => choice.leave_out(why),
     };
     let read = |key| read(store, key, order, signing);
-    let objects =
-        walk::manifests(store, under.as_deref(), read, |read| take(&mut choice, read), INSTEAD).await?;
+    let objects = walk::manifests(store, under.as_deref(), read, take, INSTEAD).await?;
     choice.saw(objects);
     log(&choice.counts());
     let place = store.url(under.as_deref().unwrap_or_default());

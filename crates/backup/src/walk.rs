@@ -1,5 +1,5 @@
 //! The manifests under a part of a store: their keys are listed a page at a time, and many are read at a time. The number of objects has no
-//! bound: whoever may write to the store could exceed it, and so keep every backup there from being found for good. Time has one.
+//! bound: anyone with the right to write to the store could exceed it, and no backup would be found any more. Time has one.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -62,9 +62,9 @@ fn explored(scope: &Scope) -> Explored {
 }
 
 #[track_caller]
-fn with_a_fault_or_two_of_the_operators_own(name: &'static str, sizes: &[u32]) {
-    explored(&Scope { faults: 1, ..scope(name, sizes) });
-    explored(&Scope { strikes: of_the_operator, ..scope(name, sizes) });
+fn with_a_fault_or_two_of_the_operators_own([any, own]: [&'static str; 2], sizes: &[u32]) {
+    explored(&Scope { faults: 1, ..scope(any, sizes) });
+    explored(&Scope { strikes: of_the_operator, ..scope(own, sizes) });
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn bootstrap_of_three_with_an_edit_and_two_crashes_lost_or_late_replies_or_old_v
 
 #[test]
 fn growth_from_one_to_two_with_a_fault_or_two_of_the_operators_own() {
-    with_a_fault_or_two_of_the_operators_own("1 to 2", &[1, 2]);
+    with_a_fault_or_two_of_the_operators_own(["1 to 2", "1 to 2, the operator's own"], &[1, 2]);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn growth_from_three_to_four_with_a_fault_and_an_edit() {
 
 #[test]
 fn shrinking_from_three_to_two_with_a_fault_or_two_of_the_operators_own() {
-    with_a_fault_or_two_of_the_operators_own("3 to 2", &[3, 2]);
+    with_a_fault_or_two_of_the_operators_own(["3 to 2", "3 to 2, the operator's own"], &[3, 2]);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn hibernation_with_two_faults() {
 
 #[test]
 fn waking_from_hibernation_with_a_fault_or_two_of_the_operators_own() {
-    with_a_fault_or_two_of_the_operators_own("0 to 3", &[3, 0, 3]);
+    with_a_fault_or_two_of_the_operators_own(["0 to 3", "0 to 3, the operator's own"], &[3, 0, 3]);
 }
 
 /// Bootstrap is left out: an attempt is abandoned when a volume is not observed, and a bootstrap member whose Pod did not run

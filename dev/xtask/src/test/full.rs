@@ -44,7 +44,7 @@ pub const ADDITIONS: [Addition; 14] = [
     },
     Addition {
         what: "In the playground: the behaviours that Kubernetes runs too, on etcd 3.6 and 3.7; what only the playground has on 3.7; a \
-               cluster's life, auth and the model of etcd on 3.5",
+               cluster's life and auth on 3.5; the model of etcd on 3.5 and 3.6",
         ci: "The behaviours on Kubernetes, on etcd 3.6 (in the playground where no Kubernetes can run); a cluster's life and the model of \
              etcd on 3.7; what only the playground has on 3.6; the etcd port on 3.5, 3.6 and 3.7",
         why: "A behaviour on Kubernetes shows more than the same one in the playground. The versions differ in the port's replies, \
