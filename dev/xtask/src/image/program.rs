@@ -70,10 +70,8 @@ impl Profile {
         match self {
             Self::Release => Vec::new(),
             Self::Test => {
-                let mut settings =
-                    ["inherits=\"dev\"", "debug=false", "strip=true"].map(str::to_owned).to_vec();
-                settings.extend(BUSY.map(|package| format!("package.{package}.opt-level=1")));
-                settings
+                let own = ["inherits=\"dev\"", "debug=false", "strip=true"].map(str::to_owned);
+                own.into_iter().chain(BUSY.map(|package| format!("package.{package}.opt-level=1"))).collect()
             }
         }
     }
@@ -209,6 +207,15 @@ mod tests {
         assert!(is_static(&program));
         program[64] = 3;
         assert!(!is_static(&program));
+    }
+
+    #[test]
+    fn programs_of_tests_and_of_the_test_image_optimise_the_same_packages() {
+        let manifest = repo::read(Path::new("Cargo.toml")).unwrap();
+        for package in BUSY {
+            let setting = format!("[profile.test.package.{package}]\nopt-level = 1\n");
+            assert!(manifest.contains(&setting), "{package}");
+        }
     }
 
     #[test]
