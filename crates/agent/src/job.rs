@@ -236,7 +236,10 @@ pub(crate) fn report(file: &Path, answer: Answer) {
             found.changed.join(" ")
         )),
         Answer::Found(found) => {
-            log::info(&format!("the newest is {}, finished at {}", found.key, found.finished));
+            log::info(&format!(
+                "the newest is {}, finished at {}",
+                found.manifest.key, found.manifest.finished
+            ));
             found.skipped.iter().for_each(|why| log::info(&format!("left out: {why}")));
         }
         Answer::Inspected(manifest) => {

@@ -4,17 +4,19 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Affinity, LocalObjectReference, PodSecurityContext, Toleration};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::bootstrap::SnapshotOf;
 use crate::cluster::Resources;
 use crate::destination::{Destination, SecretName};
 use crate::rules::{self, backup, rule};
 
 mod status;
 
-pub use status::{BackupCondition, BackupPhase, BackupResult, EtcdBackupStatus, LastLook};
+pub use status::{BackupCondition, BackupPhase, BackupResult, EtcdBackupStatus, FailedLook, LastLook};
 
 /// The longest name of an EtcdBackup: labels carry it.
 pub const MAX_BACKUP_NAME_LENGTH: usize = 63;
@@ -62,8 +64,9 @@ pub struct EtcdBackupSpec {
     /// The etcd that it is taken of: exactly one of cluster and endpoints.
     pub source: BackupSource,
 
-    /// An object that is in the destination already, of an EtcdBackup that is gone. Nothing is taken then, and nothing of the store is ever
-    /// removed: a Job looks for the object, and what its manifest says is in status, to be restored like any other.
+    /// An object that is in the destination already. Nothing is taken then, and nothing of the store is ever removed: a Job looks for the
+    /// object until `deadline`, and what its manifest says is in status, to be restored like any other. The operator creates such an EtcdBackup
+    /// for each `source` and `latest` of a restore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub existing: Option<ExistingObject>,
 
@@ -96,7 +99,7 @@ pub struct EtcdBackupSpec {
     #[schemars(schema_with = "backup::rate")]
     pub rate_limit: Option<Quantity>,
 
-    /// How often a failed attempt is tried again, where another try can help.
+    /// How often a failed attempt is tried again, where another try can help. With `existing`, it is tried again until `deadline`.
     #[serde(default = "default_retries")]
     #[schemars(with = "i32", extend("x-kubernetes-validations" = [
         rule("self >= 0 && self <= 100", "retries must be between 0 and 100"),
@@ -127,14 +130,17 @@ pub struct BackupSource {
     pub endpoints: Option<Endpoints>,
 }
 
-/// An object that is in a store already.
+/// An object that is in a store already: that of a key, or the newest backup of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = backup::existing()))]
 pub struct ExistingObject {
-    /// The key of the object, without the destination's prefix: `key` of the manifest beside it.
+    /// The key of the object, without the destination's prefix: `key` of the manifest beside it. Exactly one of `key` and `latest` is given.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 900))]
     pub key: String,
     /// The SHA-256 that the object must have, in hexadecimal digits: `storedSha256` of the manifest beside it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-validations" = [
         rule(
             "self.matches('^[0-9a-f]{64}$')",
@@ -142,10 +148,26 @@ pub struct ExistingObject {
         ),
     ]))]
     pub sha256: String,
+    /// The version of the object, in a bucket with versions.
+    #[serde(rename = "versionID", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    pub version_id: Option<String>,
+    /// The newest whole backup of this cluster that the destination has when it is looked for, instead of the object of a key. It is found
+    /// once. Where backups of several etcd clusters have the name, the newest is taken only if the others end before it begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latest: Option<SnapshotOf>,
+    /// With `latest`: the newest backup that was finished before this time, such as 2026-11-24T02:00:00Z.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String", extend("format" = "date-time", "maxLength" = 35))]
+    pub before: Option<Time>,
     /// Believe what the manifest says, such as time, revision and cluster ID, although no key of this namespace has signed it. The SHA-256 of
     /// the object counts in any case.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub allow_unsigned: bool,
+    /// With `key`: take the object also where no manifest that can be believed describes it, whichever EtcdCluster it is of. Its SHA-256 is all
+    /// that is known of it then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_manifest: bool,
 }
 
 /// An etcd that the operator does not run.
@@ -161,9 +183,9 @@ pub struct Endpoints {
 }
 
 impl ExistingObject {
-    /// Whether what is in the store, by its manifest, is this object.
+    /// Whether what is in the store, by its manifest, is this object. What was found as the newest is whichever it is.
     pub fn is(&self, key: &str, sha256: &str) -> bool {
-        self.key == key && self.sha256 == sha256
+        self.latest.is_some() || (self.key == key && self.sha256 == sha256)
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::backup::EtcdBackup;
 use crate::cluster::EtcdCluster;
 use crate::destination::{Destination, SecretName};
-use crate::latest::{LatestBackup, LatestStatus};
+use crate::latest::LatestBackup;
 use crate::restore::{EtcdRestore, RestorePhase};
 use crate::rules::{self, rule};
 
@@ -41,7 +41,7 @@ pub struct RestoreSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<RestoreSource>,
 
-    /// The newest backup that a store has of a cluster. It is found once, and recorded in `status.latestBackup`.
+    /// The newest backup that a store has of a cluster. An EtcdBackup that the operator creates finds it once, and has it in its status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latest: Option<LatestBackup>,
 
@@ -82,7 +82,7 @@ pub struct SnapshotOf {
     #[schemars(length(min = 1, max = 52))]
     pub cluster: Option<String>,
 
-    /// The namespace of that EtcdCluster. Defaults to the namespace of the EtcdRestore.
+    /// The namespace of that EtcdCluster, when the snapshot was taken. Absent: this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub cluster_namespace: Option<String>,
@@ -177,57 +177,39 @@ pub struct RestoreStatus {
 }
 
 /// What a restore still needs: it is neither pruned nor deleted meanwhile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needed<'a> {
     /// The namespace of the EtcdCluster or EtcdRestore.
     namespace: Option<&'a str>,
     /// The EtcdBackup of that namespace.
     pub backup: Option<&'a str>,
-    /// The object.
-    object: Option<(&'a Destination, &'a str)>,
+    /// The SHA-256 of the object, once it is known.
+    sha256: Option<&'a str>,
 }
 
 impl Needed<'_> {
-    /// Whether it is this EtcdBackup, or the object of this key that it has in its store: a restore may name that by its place, and so may one
-    /// of another namespace.
-    pub fn is(&self, backup: &EtcdBackup, key: &str) -> bool {
+    /// Whether it is this EtcdBackup, or its object, which a restore of any namespace may name by its place. A copy elsewhere has the same
+    /// SHA-256, and is kept as well.
+    pub fn is(&self, backup: &EtcdBackup) -> bool {
         let is_here = self.namespace == backup.metadata.namespace.as_deref();
-        let store = &backup.spec.destination;
-        // A claim is of one namespace.
-        let is_object = |(place, needed): (&Destination, &str)| {
-            needed == key && place.is_same_place(store) && (is_here || store.pvc.is_none())
-        };
+        let result = backup.status.as_ref().and_then(|status| status.result.as_ref());
         (is_here && self.backup.is_some() && self.backup == backup.metadata.name.as_deref())
-            || self.object.is_some_and(is_object)
+            || (self.sha256.is_some() && self.sha256 == result.map(|result| result.stored_sha256.as_str()))
     }
 }
 
 impl RestoreSpec {
-    /// What it means: an EtcdBackup by its name, an object, or what was found as the newest.
-    fn needed<'a>(
-        &'a self,
-        latest: Option<&'a LatestStatus>,
-        namespace: Option<&'a str>,
-    ) -> Option<Needed<'a>> {
-        let Self { backup_ref, source, latest: newest, .. } = self;
-        let (backup, object) = match (backup_ref, source, newest) {
-            (Some(backup), _, _) => (Some(backup.name.as_str()), None),
-            (None, Some(source), _) => (None, Some((&source.destination, source.key.as_str()))),
-            (None, None, Some(newest)) => {
-                let found = latest?.found.as_ref()?;
-                let object = (&newest.destination, found.key.as_str());
-                (found.backup_in(namespace.unwrap_or_default()), Some(object))
-            }
-            (None, None, None) => return None,
-        };
-        Some(Needed { namespace, backup, object })
+    /// What it names. Which object an EtcdBackup has is not known here.
+    fn needed<'a>(&'a self, namespace: Option<&'a str>) -> Needed<'a> {
+        let backup = self.backup_ref.as_ref().map(|backup| backup.name.as_str());
+        let sha256 = self.source.as_ref().map(|source| source.sha256.as_str());
+        Needed { namespace, backup, sha256 }
     }
 }
 
 impl RestoreStatus {
     fn needed<'a>(&'a self, namespace: Option<&'a str>) -> Needed<'a> {
-        let object = Some((&self.source.destination, self.source.key.as_str()));
-        Needed { namespace, backup: self.backup.as_deref(), object }
+        Needed { namespace, backup: self.backup.as_deref(), sha256: Some(&self.source.sha256) }
     }
 }
 
@@ -254,7 +236,7 @@ impl EtcdCluster {
         if let Some(restored) = status.and_then(|status| status.bootstrap.as_ref()?.restore.as_ref()) {
             return Some(restored.needed(namespace));
         }
-        self.restore()?.needed(status.and_then(|status| status.latest_backup.as_ref()), namespace)
+        Some(self.restore()?.needed(namespace))
     }
 }
 
@@ -267,8 +249,12 @@ impl EtcdRestore {
         if has_ended || self.metadata.deletion_timestamp.is_some() {
             return None;
         }
-        let latest = self.status.as_ref().and_then(|status| status.latest_backup.as_ref());
-        self.spec.snapshot.needed(latest, self.metadata.namespace.as_deref())
+        let needed = self.spec.snapshot.needed(self.metadata.namespace.as_deref());
+        // What was read is known by its SHA-256, however the spec names it.
+        let status = self.status.as_ref();
+        let read = status.and_then(|status| status.snapshot.as_ref()).map(|read| read.sha256.as_str());
+        let is_read = status.and_then(|status| status.reading.as_ref()).map(|read| read.sha256.as_str());
+        Some(Needed { sha256: read.or(is_read).or(needed.sha256), ..needed })
     }
 }
 

@@ -351,18 +351,12 @@ pub struct FindOrder {
     /// Backups of the EtcdCluster of this namespace and name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterName>,
-    /// Backups of this cluster ID, in hexadecimal digits. Exactly one of it and `cluster` is given.
+    /// Backups of this cluster ID, in hexadecimal digits. It or `cluster` is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<String>,
     /// Backups that were finished before this time, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// Not one whose EtcdBackup has a name that ends so: it was taken for the order itself, of what is given up.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub except: Option<String>,
-    /// Whether there are identities for an encrypted one.
-    #[serde(default)]
-    pub has_identities: bool,
     /// Also one whose manifest no key of the namespace has signed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub allow_unsigned: bool,
@@ -378,54 +372,19 @@ pub struct ClusterName {
     pub name: String,
 }
 
-/// The newest whole backup of a cluster that a store has. Times are those of its manifest.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// The newest whole backup of a cluster that a store has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FoundBackup {
-    /// The key of the object, without the destination's prefix.
-    pub key: String,
-    /// The SHA-256 of the object in the store, in hexadecimal digits.
-    pub sha256: String,
-    /// Bytes of the database.
-    #[schemars(with = "i64")]
-    pub bytes: u64,
-    /// The revision that it has at least.
-    pub revision: i64,
-    /// The version of the etcd that it is of.
-    pub etcd_version: String,
-    /// The cluster ID that it is of.
-    #[serde(rename = "clusterID")]
-    pub cluster_id: String,
-    /// The EtcdBackup that it was taken by, as NAMESPACE/NAME. It need not exist any more.
-    pub backup: String,
-    /// When the snapshot was begun, RFC 3339: what was written later is not in it.
-    pub started: String,
-    /// When the object was complete, RFC 3339.
-    pub finished: String,
-    /// How old it was when it was found, since `started`.
+    /// Its manifest, without all recipients but one.
+    pub manifest: Manifest,
+    /// How old it was when it was found, for people.
     pub age: String,
-    /// How many objects were seen.
-    #[schemars(with = "i64")]
-    pub objects: u64,
-    /// How many of them are manifests of backups.
-    #[schemars(with = "i64")]
-    pub manifests: u64,
-    /// How many of those are of the cluster.
-    #[schemars(with = "i64")]
-    pub of_cluster: u64,
-    /// The key that has signed its manifest. Absent: no key of this namespace.
-    #[serde(rename = "signedBy", skip_serializing_if = "Option::is_none")]
-    pub signed_by: Option<String>,
+    /// What was seen in the store, for people: how many objects, and how many of them are backups of the cluster.
+    pub seen: String,
     /// What was left out although it would have come first, and manifests that cannot be read: each with the reason. No more than five.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<String>,
-}
-
-impl FoundBackup {
-    /// The EtcdBackup of this namespace that it was taken by.
-    pub fn backup_in(&self, namespace: &str) -> Option<&str> {
-        self.backup.strip_prefix(namespace)?.strip_prefix('/')
-    }
 }
 
 /// `quorate agent inspect-backup`: whether an object is in the store, and what its manifest says. Nothing is downloaded.
@@ -438,8 +397,12 @@ pub struct InspectOrder {
     pub key: String,
     /// The SHA-256 that its manifest must have for it, in hexadecimal digits.
     pub sha256: String,
-    /// The name of the EtcdCluster that it must be of.
-    pub cluster: String,
+    /// The version of the object, in a bucket with versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version_id: Option<String>,
+    /// The name of the EtcdCluster that it must be of. Absent: an object that no manifest describes will do, of whichever cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
     /// Also one whose manifest no key of the namespace has signed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub allow_unsigned: bool,

@@ -206,15 +206,12 @@ pub const CATALOG: &str = "operator.etcd.io/catalog";
 /// Annotation beside [`CATALOG`]: with the value `true`, also backups whose manifests no key of the namespace has signed.
 pub const CATALOG_ALLOWS_UNSIGNED: &str = "operator.etcd.io/catalog-allow-unsigned";
 
-/// Annotation on EtcdBackups that the operator creates with `spec.existing`: the key of the object. One that has it and not that field lost it to
+/// Annotation on EtcdBackups that the operator creates with `spec.existing`: the key of the object, or `latest`. One that has it and not that field lost it to
 /// an older definition, and must not be taken for an order.
 pub const EXISTING_OBJECT: &str = "operator.etcd.io/existing-object";
 
 /// Label on Jobs and their Pods that read the snapshot of an EtcdRestore: its name.
 pub const RESTORE: &str = "operator.etcd.io/etcd-restore";
-
-/// Label on Jobs and their Pods that look for the newest backup for an EtcdCluster: its name. Not that of members, which are found by theirs.
-pub const FINDS_FOR: &str = "operator.etcd.io/finds-backup-for";
 
 /// With the value `true`, an annotation of a ServiceAccount whose identity Jobs of backups may use, and a label of a claim that they may write.
 pub const FOR_BACKUPS: &str = "operator.etcd.io/for-backups";

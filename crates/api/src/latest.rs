@@ -1,14 +1,14 @@
-//! The newest backup in a store: how a spec asks for it, and which one was found.
+//! The newest backup in a store, as the spec of a restore asks for it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::destination::Destination;
-use crate::job::FoundBackup;
 use crate::rules::{self, rule};
 
-/// The newest whole backup that a store has of a cluster. A Job finds it once, by the manifests, and status records which one it is.
+/// The newest whole backup that a store has of a cluster. The operator creates an EtcdBackup that finds it once, by the
+/// manifests, and has it in its status.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::latest()))]
@@ -46,28 +46,4 @@ pub struct LatestBackup {
     /// Also backups whose manifests no key of this namespace has signed. Whoever can add objects to the store can then decide what is restored.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub allow_unsigned: bool,
-}
-
-/// The look for the newest backup, and the one that it found. Once there is one, no other is looked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct LatestStatus {
-    /// Counts the tries, from 1.
-    pub attempt: u32,
-
-    /// When this try failed. The next one follows by itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub failed: Option<Time>,
-
-    /// Why the last try that ended failed, in one word.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-
-    /// Why it failed, and what to do; or what the Job waits for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-
-    /// The backup that is restored.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub found: Option<FoundBackup>,
 }

@@ -6,7 +6,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::bootstrap::RestoreSpec;
-use crate::latest::LatestStatus;
 use crate::rules::{self, backup, rule};
 use crate::status::if_known;
 
@@ -117,11 +116,6 @@ pub struct EtcdRestoreStatus {
     /// The revision that the new members have at least.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
-
-    /// Where the newest backup is restored: the look for it, and the one that was found. No other one is restored by this order.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
-    #[schemars(with = "LatestStatus")]
-    pub latest_backup: Option<LatestStatus>,
 
     /// The snapshot, once it was read to its end and its hashes were right. Nothing is stopped before, nor more than ten minutes later: then
     /// it is read again.

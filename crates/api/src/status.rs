@@ -13,7 +13,6 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::bootstrap::RestoreStatus;
-use crate::latest::LatestStatus;
 
 mod incarnation;
 mod member;
@@ -97,12 +96,6 @@ pub struct EtcdClusterStatus {
     /// How the cluster was, or is being, bootstrapped. The members of the attempt are in phase Bootstrap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bootstrap: Option<BootstrapStatus>,
-
-    /// Where the cluster begins with the newest backup of a store: the look for it, and the one that was found. No other one is looked for
-    /// once it is there.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
-    #[schemars(with = "LatestStatus")]
-    pub latest_backup: Option<LatestStatus>,
 
     /// The present incarnation of the cluster, if another one was there before: by which order it began. Recorded.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]

@@ -114,28 +114,35 @@ fn o02_the_backup_that_a_restore_still_needs_is_the_recorded_one_whatever_the_sp
 
 #[test]
 fn o02_what_a_restore_needs_is_known_by_its_object_too_whoever_names_it_and_from_where() {
-    let s3 = |bucket: &str| json!({"s3": {"bucket": bucket, "prefix": "etcd", "credentialsSecret": {"name": "of-june"}}});
     let backup: EtcdBackup = serde_json::from_value(json!({
         "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdBackup", "metadata": {"name": "nightly", "namespace": "a"},
         "spec": {"source": {"cluster": "demo"}, "destination": {"s3": {"bucket": "bucket", "prefix": "etcd"}}},
+        "status": {"attempts": 1, "result": {"key": "k", "storedSha256": "a".repeat(64)}},
     }))
     .unwrap();
-    let needs = |namespace: &str, snapshot: serde_json::Value, key: &str| {
+    let needs = |namespace: &str, snapshot: serde_json::Value, status: serde_json::Value| {
         let restore: EtcdRestore = serde_json::from_value(json!({
             "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdRestore", "metadata": {"name": "r", "namespace": namespace},
-            "spec": {"clusterName": "demo", "clusterID": "a1", "snapshot": snapshot},
+            "spec": {"clusterName": "demo", "clusterID": "a1", "snapshot": snapshot}, "status": status,
         }))
         .unwrap();
-        restore.needs().is_some_and(|needed| needed.is(&backup, key))
+        restore.needs().is_some_and(|needed| needed.is(&backup))
     };
-    let source =
-        |bucket: &str| json!({"source": {"destination": s3(bucket), "key": "k", "sha256": "a".repeat(64)}});
+    let source = |sha256: &str| json!({"source": {"destination": {"s3": {"bucket": "bucket"}}, "key": "k", "sha256": sha256.repeat(64)}});
+    let latest = json!({"latest": {"destination": {"s3": {"bucket": "bucket"}}, "cluster": "demo"}});
     for namespace in ["a", "of-another"] {
-        assert!(needs(namespace, source("bucket"), "k"));
-        assert!(!needs(namespace, source("bucket"), "another"));
-        assert!(!needs(namespace, source("another"), "k"));
+        assert!(needs(namespace, source("a"), json!(null)));
+        assert!(!needs(namespace, source("b"), json!(null)));
+        assert!(!needs(namespace, latest.clone(), json!(null)), "it is not found yet");
+        let reading = json!({"reading": {"attempt": 1, "sha256": "a".repeat(64)}});
+        assert!(needs(namespace, latest.clone(), reading));
+        assert!(needs(
+            namespace,
+            latest.clone(),
+            json!({"snapshot": {"sha256": "a".repeat(64), "bytes": 1, "attempt": 1}})
+        ));
     }
     let named = json!({"backupRef": {"name": "nightly"}});
-    assert!(needs("a", named.clone(), "k"));
-    assert!(!needs("of-another", named, "k"), "that is another EtcdBackup");
+    assert!(needs("a", named.clone(), json!(null)));
+    assert!(!needs("of-another", named, json!(null)), "that is another EtcdBackup");
 }

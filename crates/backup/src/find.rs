@@ -93,7 +93,14 @@ async fn read(store: &Store, key: String, order: &FindOrder, signing: &Keys) -> 
     }
     Ok(match (manifest::parse(&text, &key, &url), doubt) {
         (Ok(manifest), Some(why)) if !is_believed => Read::Unsigned(Box::new(manifest), why),
-        (Ok(manifest), doubt) => Read::Manifest(Box::new(manifest::vouched(manifest, doubt.as_deref()))),
+        (Ok(manifest), doubt) => {
+            let mut manifest = manifest::vouched(manifest, doubt.as_deref());
+            if manifest::fit(&mut manifest) {
+                Read::Manifest(Box::new(manifest))
+            } else {
+                Read::Other(Some(format!("{url} is longer than a manifest that an operator writes")))
+            }
+        }
         (Err(failure), _) => Read::Other(Some(failure.message)),
     })
 }

@@ -4,10 +4,8 @@ use quorate_api::job::{Failure, FailureKind, InspectOrder, Manifest, SIGNING_SEC
 
 use crate::find::broken;
 use crate::signature::Keys;
+use crate::store::Seen;
 use crate::{Context, Result, Store, manifest};
-
-/// The most bytes of a manifest that an answer has room for. One that the operator wrote has a third of it.
-const ROOM: usize = 3500;
 
 /// Looks for it. The answer is its manifest, without all recipients but one.
 pub async fn inspect(order: &InspectOrder, context: &Context) -> Result<Manifest> {
@@ -17,6 +15,40 @@ pub async fn inspect(order: &InspectOrder, context: &Context) -> Result<Manifest
 }
 
 async fn see(store: &Store, order: &InspectOrder, keys: &Keys) -> Result<Manifest> {
+    match described(store, order, keys).await {
+        Err(failure) if order.cluster.is_none() && is_about_the_manifest(failure.kind) => {
+            undescribed(store, order).await
+        }
+        described => described,
+    }
+}
+
+/// Whether another object, or none, is described: the store itself has answered.
+fn is_about_the_manifest(kind: FailureKind) -> bool {
+    matches!(kind, FailureKind::NotInStore | FailureKind::Mismatch | FailureKind::NotOurs)
+}
+
+/// The object as the store has it, where no manifest that can be believed describes it.
+async fn undescribed(store: &Store, order: &InspectOrder) -> Result<Manifest> {
+    let InspectOrder { key, sha256, version_id, .. } = order;
+    let mut seen = None;
+    if let Some(version) = version_id {
+        seen = store.see_version(key, version).await?;
+    }
+    if seen.is_none() {
+        seen = store.see(key).await?;
+    }
+    let Some(Seen { bytes, mark }) = seen else {
+        store.confirm_missing(key).await?;
+        let message = format!("{} is not in the store. Check key and destination", store.url(key));
+        return Err(Failure::new(FailureKind::NotInStore, message));
+    };
+    let (key, stored_sha256) = (key.clone(), sha256.clone());
+    Ok(Manifest { key, stored_sha256, stored_bytes: bytes, mark: Some(mark), ..Manifest::default() })
+}
+
+/// The object as its manifest describes it.
+async fn described(store: &Store, order: &InspectOrder, keys: &Keys) -> Result<Manifest> {
     let key = &order.key;
     let url = store.url(key);
     let Some((mut found, doubt)) = manifest::read_signed(store, key, keys).await? else {
@@ -26,7 +58,7 @@ async fn see(store: &Store, order: &InspectOrder, keys: &Keys) -> Result<Manifes
         );
         return Err(Failure::new(FailureKind::NotInStore, message));
     };
-    found.recipients.truncate(1);
+    let has_room = manifest::fit(&mut found);
     let mismatch = |what: String| Failure::new(FailureKind::Mismatch, what);
     if let (Some(why), false) = (doubt, order.allow_unsigned) {
         return Err(mismatch(format!(
@@ -41,15 +73,14 @@ async fn see(store: &Store, order: &InspectOrder, keys: &Keys) -> Result<Manifes
             order.sha256
         )));
     }
-    if found.origin.cluster.as_ref() != Some(&order.cluster) {
+    if let Some(cluster) =
+        order.cluster.as_ref().filter(|cluster| found.origin.cluster.as_ref() != Some(cluster))
+    {
         let of = found.origin.cluster.as_deref().unwrap_or("no EtcdCluster");
         let of: String = of.chars().take(63).collect();
-        return Err(mismatch(format!(
-            "{url} is of {of} by its manifest, and source.cluster is {}",
-            order.cluster
-        )));
+        return Err(mismatch(format!("{url} is of {of} by its manifest, and source.cluster is {cluster}")));
     }
-    if manifest::to_bytes(&found).len() > ROOM {
+    if !has_room {
         return Err(mismatch(format!("the manifest of {url} is longer than one that an operator writes")));
     }
     match broken(store, &found).await? {
@@ -105,11 +136,16 @@ mod tests {
             destination: Destination { pvc: Some(Pvc::default()), ..Destination::default() },
             key: KEY.to_owned(),
             sha256: "5".repeat(64),
-            cluster: "demo".to_owned(),
+            cluster: Some("demo".to_owned()),
             allow_unsigned,
+            ..InspectOrder::default()
         };
+        inspect_by(root, &order).await
+    }
+
+    async fn inspect_by(root: &Path, order: &InspectOrder) -> Result<Manifest> {
         let places = Places { pvc: root.to_owned(), signing_keys: root.join("keys"), ..Places::default() };
-        inspect(&order, &Context { places, stop: CancellationToken::new(), log: |_| {} }).await
+        inspect(order, &Context { places, stop: CancellationToken::new(), log: |_| {} }).await
     }
 
     #[tokio::test]
@@ -155,5 +191,28 @@ mod tests {
         fs::create_dir(root.join("keys")).unwrap();
         fs::write(root.join("keys/before"), [1; 32]).unwrap();
         assert!(inspect_with(root, false).await.unwrap().signature.is_some());
+    }
+
+    #[tokio::test]
+    async fn an_object_that_no_manifest_describes_is_taken_where_the_order_asks_for_no_cluster() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        let order = InspectOrder {
+            destination: Destination { pvc: Some(Pvc::default()), ..Destination::default() },
+            key: KEY.to_owned(),
+            sha256: "5".repeat(64),
+            ..InspectOrder::default()
+        };
+        let missing = inspect_by(root, &order).await.unwrap_err();
+        assert_eq!(missing.kind, FailureKind::NotInStore, "{}", missing.message);
+        // Of whichever cluster, once a key has signed it; of nothing while none has.
+        written(root, |_| {});
+        let found = inspect_by(root, &order).await.unwrap();
+        assert_eq!((found.revision, found.stored_bytes, found.stored_sha256), (0, 4, order.sha256.clone()));
+        let believed = InspectOrder { allow_unsigned: true, ..order.clone() };
+        assert_eq!(inspect_by(root, &believed).await.unwrap().revision, 70);
+        // That of another object counts as none.
+        written(root, |manifest| manifest.stored_sha256 = "6".repeat(64));
+        assert_eq!(inspect_by(root, &believed).await.unwrap().revision, 0);
     }
 }

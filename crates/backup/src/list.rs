@@ -60,6 +60,7 @@ async fn page(
                     key: key.clone(),
                     sha256: manifest.stored_sha256,
                     allow_unsigned: order.allow_unsigned,
+                    ..ExistingObject::default()
                 });
             }
             Some(why) => page.leave_out(&why),

@@ -9,6 +9,9 @@ use crate::{Result, Store};
 /// The format that this program reads and writes.
 pub(crate) const FORMAT: u32 = 1;
 
+/// The most bytes of a manifest that an answer has room for.
+const ROOM: usize = 3500;
+
 /// How its name ends.
 pub(crate) const END: &str = ".json";
 
@@ -34,6 +37,12 @@ pub(crate) async fn read_signed(
 pub(crate) fn vouched(manifest: Manifest, doubt: Option<&str>) -> Manifest {
     let signature = manifest.signature.filter(|_| doubt.is_none());
     Manifest { signature, ..manifest }
+}
+
+/// Takes off it what an answer has no room for; whether the rest fits. One that the operator wrote has a third of the room.
+pub(crate) fn fit(manifest: &mut Manifest) -> bool {
+    manifest.recipients.truncate(1);
+    to_bytes(manifest).len() <= ROOM
 }
 
 /// The manifest of an object; `None` if there is none.

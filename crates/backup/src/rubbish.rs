@@ -56,8 +56,9 @@ async fn readers(context: &Context, sha256: &str) -> usize {
         destination: destination(),
         key: KEY.to_owned(),
         sha256: sha256.to_owned(),
-        cluster: "demo".to_owned(),
+        cluster: Some("demo".to_owned()),
         allow_unsigned: true,
+        ..InspectOrder::default()
     };
     let inspected = inspect(&order, context).await;
     if let Ok(manifest) = &inspected {
@@ -68,8 +69,6 @@ async fn readers(context: &Context, sha256: &str) -> usize {
         cluster: Some(cluster()),
         cluster_id: None,
         before: None,
-        except: None,
-        has_identities: true,
         allow_unsigned: true,
     };
     let found = find(&order, context).await;

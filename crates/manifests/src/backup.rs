@@ -4,10 +4,11 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use quorate_api::backup::{BackupResult, BackupSource, Compression, Endpoints};
+use quorate_api::bootstrap::SnapshotOf;
 use quorate_api::cluster::TlsProvider;
 use quorate_api::job::{
-    BackupOrder, InspectOrder, LookOrder, Origin, RemoveOrder, SIGNING_KEY, SIGNING_KEY_BYTES,
-    SIGNING_SECRET, Source, SourceEndpoint, StoredObject, VerifyOrder,
+    BackupOrder, ClusterName, FindOrder, InspectOrder, LookOrder, Origin, RemoveOrder, SIGNING_KEY,
+    SIGNING_KEY_BYTES, SIGNING_SECRET, Source, SourceEndpoint, StoredObject, VerifyOrder,
 };
 use quorate_api::status::Role;
 use quorate_api::{EtcdBackup, EtcdCluster, keys, quantity};
@@ -82,9 +83,15 @@ pub fn backup_order(backup: &EtcdBackup, of: Of<'_>) -> Option<BackupOrder> {
     (!order.endpoints.is_empty()).then_some(order)
 }
 
-/// The key of the object that an EtcdBackup stands for: that which it writes, or the one that was there before.
+/// The key of the object that an EtcdBackup stands for: that which it writes, or the one that was there before. Empty while that is not found.
 pub fn object_key(backup: &EtcdBackup) -> String {
-    backup.spec.existing.as_ref().map_or_else(|| key(backup), |existing| existing.key.clone())
+    let found =
+        || backup.status.as_ref().and_then(|status| status.result.as_ref()).map(|found| found.key.clone());
+    match &backup.spec.existing {
+        None => key(backup),
+        Some(existing) if existing.latest.is_some() => found().unwrap_or_default(),
+        Some(existing) => existing.key.clone(),
+    }
 }
 
 /// The order to remove the object of a backup.
@@ -96,16 +103,39 @@ pub fn remove_order(backup: &EtcdBackup) -> RemoveOrder {
     }
 }
 
+/// What is asked about the object of an EtcdBackup that stands for an existing one.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ExistingOrder {
+    /// Whether that of a key is there.
+    Inspect(InspectOrder),
+    /// Which is the newest of a cluster.
+    Find(FindOrder),
+}
+
 /// The order to see the object of an EtcdBackup that stands for an existing one. `None` if it does not, or names no EtcdCluster.
-pub fn inspect_order(backup: &EtcdBackup) -> Option<InspectOrder> {
+pub fn existing_order(backup: &EtcdBackup) -> Option<ExistingOrder> {
     let existing = backup.spec.existing.as_ref()?;
-    Some(InspectOrder {
-        destination: backup.spec.destination.clone(),
-        key: existing.key.clone(),
-        sha256: existing.sha256.clone(),
-        cluster: backup.spec.source.cluster.clone()?,
-        allow_unsigned: existing.allow_unsigned,
-    })
+    let source = backup.spec.source.cluster.as_ref()?;
+    let destination = backup.spec.destination.clone();
+    let allow_unsigned = existing.allow_unsigned;
+    let Some(SnapshotOf { cluster, cluster_namespace, cluster_id }) = existing.latest.clone() else {
+        return Some(ExistingOrder::Inspect(InspectOrder {
+            destination,
+            key: existing.key.clone(),
+            sha256: existing.sha256.clone(),
+            version_id: existing.version_id.clone(),
+            cluster: (!existing.without_manifest).then(|| source.clone()),
+            allow_unsigned,
+        }));
+    };
+    let namespace = cluster_namespace.or_else(|| backup.metadata.namespace.clone()).unwrap_or_default();
+    Some(ExistingOrder::Find(FindOrder {
+        destination,
+        cluster: cluster.map(|name| ClusterName { namespace, name }),
+        cluster_id,
+        before: existing.before.as_ref().map(|before| before.0.to_string()),
+        allow_unsigned,
+    }))
 }
 
 /// The Secret of a namespace with a key that signs the manifests of its backups. It belongs to nobody: the backups outlive who took them.

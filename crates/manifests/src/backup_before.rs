@@ -278,7 +278,7 @@ fn seen_complete(status: &EtcdBackupStatus) -> Option<Instant> {
 }
 
 /// The reason and the message of a condition that holds.
-fn said(status: &EtcdBackupStatus, type_: BackupCondition) -> String {
+pub(crate) fn said(status: &EtcdBackupStatus, type_: BackupCondition) -> String {
     let mut conditions = status.conditions.iter();
     let holds = conditions.find(|condition| condition.type_ == type_.as_str() && condition.status == "True");
     holds.map_or_else(String::new, |holds| format!(" ({}: {})", holds.reason, holds.message))

@@ -2,22 +2,20 @@
 
 use std::path::Path;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::SignedDuration;
-use quorate_api::backup::{BackupPhase, EtcdBackup, ExistingObject};
+use quorate_api::backup::{BackupCondition, BackupPhase, EtcdBackup, EtcdBackupStatus, FailedLook};
 use quorate_api::bootstrap::{DEFAULT_NOT_OLDER_THAN, RestoreSource, RestoreSpec, RestoreStatus};
-use quorate_api::job::{
-    CA_FILE, CREDENTIALS_DIR, FailureKind, IDENTITIES_DIR, ORDER, PVC_DIR, RestoreOrder, Source,
-};
-use quorate_api::latest::LatestStatus;
-use quorate_api::{Destination, EtcdCluster, duration};
+use quorate_api::job::{CA_FILE, CREDENTIALS_DIR, IDENTITIES_DIR, ORDER, PVC_DIR, RestoreOrder, Source};
+use quorate_api::{Destination, EtcdCluster, Reason, duration};
 use quorate_model::Revision;
 use quorate_model::restore::{Restore, RestoreCause, RestoreFailure};
 use serde_json::{Value, json};
 
+use crate::backup_before::said;
 use crate::flags;
-use crate::latest;
 use crate::pod::Member;
+use crate::restored;
 
 /// What to do about a backup that cannot be restored.
 #[derive(Clone, Copy, Debug)]
@@ -38,119 +36,136 @@ const HINT: Hint = Hint {
 pub type Resolved = Option<Result<Restore, RestoreFailure>>;
 
 /// The EtcdBackup that has to be read before the cluster can begin: its name.
-pub fn backup_to_read(cluster: &EtcdCluster) -> Option<&str> {
+pub fn backup_to_read(cluster: &EtcdCluster) -> Option<String> {
     let status = cluster.status.as_ref();
     let is_recorded = status.and_then(|status| status.bootstrap.as_ref()?.restore.as_ref()).is_some();
     let is_bootstrapped = status.is_some_and(|status| status.cluster_id.is_some());
-    let backup = cluster.restore()?.backup_ref.as_ref()?;
-    (!is_recorded && !is_bootstrapped).then_some(backup.name.as_str())
+    let name = restored::name(cluster.restore()?, &cluster.metadata)?;
+    (!is_recorded && !is_bootstrapped).then_some(name)
 }
 
-/// What the spec says by itself. A backup that it names has still to be read.
+/// What the spec says while the EtcdBackup is not read.
 pub(crate) fn by_spec(cluster: &EtcdCluster) -> Resolved {
-    let status = cluster.status.as_ref().and_then(|status| status.latest_backup.as_ref());
-    let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
-    cluster.restore().map(|spec| Ok(bounded(cluster, by_itself(spec, status, namespace, HINT)?)))
+    cluster.restore().map(|spec| Err(unread(spec, &cluster.metadata)))
 }
 
-/// The same, refused where it is older than the spec allows: who applies a manifest again gets no data of long ago by it. By the clock of the
-/// API server alone, which has created both the EtcdCluster and, as its manifest says, the EtcdBackup.
-fn bounded(cluster: &EtcdCluster, restore: Restore) -> Restore {
-    let allowed = cluster.restore().and_then(|spec| duration::seconds(spec.not_older_than.as_ref()?));
-    let allowed = i64::try_from(allowed.unwrap_or(DEFAULT_NOT_OLDER_THAN)).unwrap_or(i64::MAX);
-    let created = cluster.metadata.creation_timestamp.as_ref();
-    let before =
-        created.and_then(|created| created.0.checked_sub(SignedDuration::from_secs(allowed)).ok().map(Time));
-    match write(&restore) {
-        Some(status) => read(&RestoreStatus { not_before: before, ..status }),
-        None => restore,
-    }
-}
-
-/// What a source says by itself, or the newest backup once it was found.
-pub(crate) fn by_itself(
-    spec: &RestoreSpec,
-    status: Option<&LatestStatus>,
-    namespace: &str,
-    hint: Hint,
-) -> Result<Restore, RestoreFailure> {
-    match (&spec.source, &spec.backup_ref, &spec.latest) {
-        (Some(source), None, None) => Ok(read(&RestoreStatus { source: source.clone(), ..recorded(spec) })),
-        (None, None, Some(newest)) => {
-            latest::found(newest, status, namespace, hint, recorded(spec)).map(|found| read(&found))
-        }
-        (None, Some(backup), None) => Err(not_ready(&backup.name, "is not read yet")),
+/// Why nothing is known of what it restores before the EtcdBackup is read.
+pub(crate) fn unread(spec: &RestoreSpec, meta: &ObjectMeta) -> RestoreFailure {
+    match restored::name(spec, meta) {
+        Some(name) => not_ready(&name, "is not read yet"),
         // An older definition may have admitted it.
-        (_, _, _) => Err(RestoreFailure::new(
+        None => RestoreFailure::new(
             RestoreCause::Refused,
             "a snapshot needs exactly one of backupRef, source and latest",
-        )),
+        ),
     }
 }
 
-/// What the spec says with the EtcdBackup that it names: `None` if that does not exist, an error if it could not be read.
+/// What the spec says with the EtcdBackup: `None` if that does not exist, an error if it could not be read. A snapshot that is older than the
+/// spec allows is refused: who applies a manifest again gets no data of long ago by it. By the clock of the API server alone, which has created
+/// both the EtcdCluster and, as its manifest says, the EtcdBackup.
 pub fn by_backup(cluster: &EtcdCluster, backup: Result<Option<&EtcdBackup>, &str>) -> Resolved {
     let spec = cluster.restore()?;
-    let name = &spec.backup_ref.as_ref()?.name;
-    Some(of_backup(spec, name, backup, HINT).map(|restore| bounded(cluster, restore)))
+    let allowed = spec.not_older_than.as_deref().and_then(duration::seconds);
+    let allowed = i64::try_from(allowed.unwrap_or(DEFAULT_NOT_OLDER_THAN)).unwrap_or(i64::MAX);
+    let created = cluster.metadata.creation_timestamp.as_ref();
+    let not_before =
+        created.and_then(|created| created.0.checked_sub(SignedDuration::from_secs(allowed)).ok().map(Time));
+    let ordered = restored::for_cluster(cluster);
+    let found = of_backup(spec, &cluster.metadata, ordered.as_ref(), backup, HINT);
+    Some(found.map(|status| read(&RestoreStatus { not_before, ..status })))
 }
 
-/// What the spec says with the EtcdBackup that it names.
+/// What the spec says with the EtcdBackup that it names, or that the operator has `ordered` for it.
 pub(crate) fn of_backup(
     spec: &RestoreSpec,
-    name: &str,
+    meta: &ObjectMeta,
+    ordered: Option<&EtcdBackup>,
     backup: Result<Option<&EtcdBackup>, &str>,
     hint: Hint,
-) -> Result<Restore, RestoreFailure> {
-    let backup = match backup {
-        Ok(Some(backup)) => backup,
-        Ok(None) => return Err(not_ready(name, &format!("does not exist. {}", hint.absent))),
-        Err(why) => return Err(not_ready(name, &format!("could not be read: {why}"))),
+) -> Result<RestoreStatus, RestoreFailure> {
+    let name = restored::name(spec, meta).ok_or_else(|| unread(spec, meta))?;
+    let refused = |why: &str| {
+        RestoreFailure::new(RestoreCause::Refused, format!("EtcdBackup {name} {why}. {}", hint.other))
     };
+    let backup = match (backup, ordered) {
+        (Ok(Some(backup)), _) => backup,
+        (Ok(None), None) => return Err(not_ready(&name, &format!("does not exist. {}", hint.absent))),
+        (Ok(None), Some(_)) => {
+            let why = not_ready(&name, "is created, and finds what is to be restored");
+            return Err(RestoreFailure { lacks: Some(name), ..why });
+        }
+        (Err(why), _) => return Err(not_ready(&name, &format!("could not be read: {why}"))),
+    };
+    if ordered.is_some_and(|ordered| !restored::is_as_ordered(ordered, backup)) {
+        let why = "is not what the operator creates for it: its owner, source, destination or existing object. Delete it, and another one follows";
+        return Err(not_ready(&name, why));
+    }
     let status = backup.status.clone().unwrap_or_default();
     let is_deleted = backup.metadata.deletion_timestamp.is_some();
-    let result = match (status.phase, status.result) {
+    let result = match (status.phase, status.result.clone()) {
         // Its object stays until the restore is done, so the two would wait for each other. A removal that has begun is carried out.
         (_, Some(result)) if is_deleted && status.removals == 0 => result,
+        (_, _) if is_deleted && ordered.is_some() => {
+            return Err(not_ready(&name, "is being deleted, and another one follows"));
+        }
         (_, _) if is_deleted => {
-            return Err(not_ready(name, &format!("is being deleted. {}", hint.other)));
+            return Err(not_ready(&name, &format!("is being deleted. {}", hint.other)));
         }
         (Some(BackupPhase::Complete), Some(result)) => result,
         (Some(BackupPhase::Failed), _) => {
-            return Err(not_ready(name, &format!("has failed. {}", hint.other)));
+            let again = if ordered.is_some() { "Delete it, and another one follows" } else { hint.other };
+            let why = said(&status, BackupCondition::Failed);
+            return Err(not_ready(&name, &format!("has failed{why}. {again}")));
         }
-        (_, _) => return Err(not_ready(name, "is not complete yet")),
+        (_, _) => return Err(not_complete(&name, &status, hint)),
     };
     // One that an operator of before this field has taken for an order.
-    let is_other = |existing: &ExistingObject| !existing.is(&result.key, &result.stored_sha256);
-    if backup.spec.existing.as_ref().is_some_and(is_other) {
-        let why = format!("stands for another object than the one in its status. {}", hint.other);
-        return Err(not_ready(name, &why));
+    let existing = backup.spec.existing.as_ref();
+    if existing.is_some_and(|existing| !existing.is(&result.key, &result.stored_sha256)) {
+        return Err(refused("stands for another object than the one in its status"));
+    }
+    if result.encrypted && spec.identities_secret.is_none() {
+        return Err(refused(
+            "is encrypted, and identitiesSecret names no Secret with an age identity for it",
+        ));
     }
     let destination = backup.spec.destination.clone();
+    let given = existing.and_then(|existing| existing.version_id.clone());
     // That of a claim is an inode.
-    let version_id = result.mark.and_then(|mark| mark.version_id).filter(|_| destination.pvc.is_none());
-    let source = RestoreSource { destination, key: result.key, sha256: result.stored_sha256, version_id };
-    Ok(read(&RestoreStatus {
-        backup: Some(name.to_owned()),
+    let marked = result.mark.and_then(|mark| mark.version_id).filter(|_| destination.pvc.is_none());
+    let (key, sha256) = (result.key, result.stored_sha256);
+    let source = RestoreSource { destination, key, sha256, version_id: given.or(marked) };
+    // What no manifest tells is not known before it is read.
+    Ok(RestoreStatus {
+        backup: Some(name),
         source,
-        etcd_version: Some(result.etcd_version),
-        snapshot_bytes: Some(result.snapshot_bytes),
-        revision: Some(result.revision),
-        ..recorded(spec)
-    }))
+        bump_revision: spec.bump_revision,
+        identities_secret: spec.identities_secret.as_ref().map(|secret| secret.name.clone()),
+        etcd_version: Some(result.etcd_version).filter(|version| !version.is_empty()),
+        snapshot_bytes: Some(result.snapshot_bytes).filter(|bytes| *bytes > 0),
+        revision: Some(result.revision).filter(|revision| *revision > 0),
+        ..RestoreStatus::default()
+    })
+}
+
+/// Why it is not complete: what the last look for its object has come to, or what it does.
+fn not_complete(name: &str, status: &EtcdBackupStatus, hint: Hint) -> RestoreFailure {
+    let Some(FailedLook { reason, message }) = &status.failed_look else {
+        let says = [BackupCondition::Running, BackupCondition::Pending].map(|one| said(status, one)).concat();
+        return not_ready(name, &format!("is not complete yet{says}"));
+    };
+    let known = Reason::ALL.iter().find(|known| known.as_str() == reason).copied();
+    let message = format!(
+        "EtcdBackup {name} does not find what is to be restored: {}. It looks again by itself. {}",
+        message.trim_end_matches('.'),
+        hint.other
+    );
+    RestoreFailure::new(known.map_or(RestoreCause::Failed, cause), message)
 }
 
 fn not_ready(name: &str, why: &str) -> RestoreFailure {
     RestoreFailure::new(RestoreCause::NotReady, format!("EtcdBackup {name} {why}"))
-}
-
-fn recorded(spec: &RestoreSpec) -> RestoreStatus {
-    RestoreStatus {
-        bump_revision: spec.bump_revision,
-        identities_secret: spec.identities_secret.as_ref().map(|secret| secret.name.clone()),
-        ..RestoreStatus::default()
-    }
 }
 
 /// The recorded snapshot.
@@ -240,23 +255,14 @@ fn mount(volume: &str, dir: &str) -> Value {
 }
 
 /// What has to be done about a failure of the agent.
-pub(crate) fn cause(kind: FailureKind) -> RestoreCause {
-    match kind {
-        FailureKind::NotInStore => RestoreCause::Gone,
-        FailureKind::StoreForbidden => RestoreCause::Forbidden,
-        FailureKind::Unfit | FailureKind::OrderRefused => RestoreCause::Refused,
-        FailureKind::Stale => RestoreCause::Stale,
-        FailureKind::NoSource
-        | FailureKind::NoBackup
-        | FailureKind::Ambiguous
-        | FailureKind::SnapshotFailed
-        | FailureKind::TooSlow
-        | FailureKind::StoreUnavailable
-        | FailureKind::Mismatch
-        | FailureKind::CannotDecrypt
-        | FailureKind::LimitTooLow
-        | FailureKind::NotOurs
-        | FailureKind::InUse
-        | FailureKind::NoSpace => RestoreCause::Failed,
+pub(crate) fn cause(reason: Reason) -> RestoreCause {
+    match reason {
+        Reason::NoBackupFound => RestoreCause::NothingFound,
+        Reason::BackupAmbiguous => RestoreCause::Ambiguous,
+        Reason::NotInStore => RestoreCause::Gone,
+        Reason::StoreForbidden => RestoreCause::Forbidden,
+        Reason::SnapshotIncompatible | Reason::OrderRefused => RestoreCause::Refused,
+        Reason::RestoreStale => RestoreCause::Stale,
+        _ => RestoreCause::Failed,
     }
 }

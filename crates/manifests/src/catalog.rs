@@ -19,8 +19,6 @@ const LONGEST: usize = 40;
 
 /// How long such an EtcdBackup looks for its object where the store does not answer. It is made once.
 const DEADLINE: &str = "24h";
-/// How often: as often as an EtcdBackup may.
-const RETRIES: u32 = 100;
 
 /// The order to list a page of what the destination of a schedule has of its EtcdCluster, after this object. `None` if it backs up no
 /// EtcdCluster.
@@ -52,7 +50,6 @@ pub fn backup(schedule: &EtcdBackupSchedule, object: &ExistingObject) -> EtcdBac
         destination: template.spec.destination.clone(),
         deletion_policy: DeletionPolicy::Retain,
         deadline: DEADLINE.to_owned(),
-        retries: RETRIES,
         job_template: template.spec.job_template.clone(),
         ..EtcdBackupSpec::default()
     };

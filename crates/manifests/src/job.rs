@@ -14,9 +14,8 @@ use quorate_api::cluster::{
     DEFAULT_IMAGE_REGISTRY, Medium, OneMemberPerNode, PodMetadata, PodSpec, Resources,
 };
 use quorate_api::job::{
-    BackupOrder, CA_FILE, CREDENTIALS_DIR, ETCD_TLS_DIR, FindOrder, IDENTITIES_DIR, InspectOrder, ListOrder,
-    LookOrder, ORDER, PVC_DIR, REFUSED_ENV, ReadOrder, RemoveOrder, SCRATCH_DIR, SIGNING_KEYS_DIR,
-    SIGNING_SECRET, VerifyOrder,
+    BackupOrder, CA_FILE, CREDENTIALS_DIR, ETCD_TLS_DIR, IDENTITIES_DIR, ListOrder, LookOrder, ORDER,
+    PVC_DIR, REFUSED_ENV, ReadOrder, RemoveOrder, SCRATCH_DIR, SIGNING_KEYS_DIR, SIGNING_SECRET, VerifyOrder,
 };
 use quorate_api::{Destination, EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore, keys, quantity};
 use quorate_model::ClusterRef;
@@ -24,14 +23,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::Defaults;
+use crate::backup::ExistingOrder;
 use crate::metadata;
 use crate::pod::{
     AGENT, AGENT_DIR, AGENT_VOLUME, FETCH, SKIP_CONTAINERS, install_from, one_to_a_node, resources,
     restricted, security_context,
 };
-
-/// For so many seconds the Job stays that has found the newest backup for an EtcdCluster.
-const FOUND_FOR: i32 = 600;
 
 /// A condition that nobody sets.
 const NO_MEMBER: &str = "operator.etcd.io/is-a-member";
@@ -77,11 +74,6 @@ pub fn remove_name(uid: &str, removal: u32) -> String {
 /// The name of the Job of a try to read the snapshot of an EtcdRestore.
 pub fn read_name(uid: &str, attempt: u32) -> String {
     format!("read-backup-{uid}-{attempt}")
-}
-
-/// The name of the Job of a try to find the newest backup.
-pub fn find_name(uid: &str, attempt: u32) -> String {
-    format!("find-backup-{uid}-{attempt}")
 }
 
 /// The name of the Job of a restore test, for a time of its schedule in seconds since the Unix epoch.
@@ -150,15 +142,27 @@ pub fn remove(
 /// The Job of a try to see the object of an EtcdBackup that stands for an existing one. `cluster` is that of its source, if it exists.
 pub fn inspect(
     backup: &EtcdBackup,
-    order: &InspectOrder,
+    order: &ExistingOrder,
     attempt: u32,
     seconds: i64,
     cluster: Option<&EtcdCluster>,
     defaults: &Defaults,
 ) -> Job {
     let template = of_cluster(backup.spec.job_template.as_deref().cloned(), cluster);
-    let mut pod = agent_pod("inspect-backup", Access::Reads, order, &order.destination, &template, defaults);
+    let destination = &backup.spec.destination;
+    let mut pod = match order {
+        ExistingOrder::Inspect(order) => {
+            agent_pod("inspect-backup", Access::Reads, order, destination, &template, defaults)
+        }
+        ExistingOrder::Find(order) => {
+            agent_pod("find-backup", Access::Reads, order, destination, &template, defaults)
+        }
+    };
     knows_signatures(&mut pod);
+    if backup.metadata.owner_references.is_some() {
+        // It reads what the members of a restore read next, and as they do.
+        is_no_member(&mut pod);
+    }
     let uid = backup.metadata.uid.as_deref().unwrap_or_default();
     finish(pod, &inspect_name(uid, attempt), of_backup(backup), seconds, &template)
 }
@@ -213,53 +217,6 @@ pub fn read(
     }
     let uid = restore.metadata.uid.as_deref().unwrap_or_default();
     finish(pod, &read_name(uid, attempt), of_restore(restore), seconds, &template)
-}
-
-/// The Job of a try to find the newest backup for an EtcdCluster that is to begin with it. It runs where and as its members will.
-pub fn find_for_cluster(
-    cluster: &EtcdCluster,
-    order: &FindOrder,
-    attempt: u32,
-    seconds: i64,
-    defaults: &Defaults,
-) -> Job {
-    let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
-    let owner = owner("EtcdCluster", keys::FINDS_FOR, &cluster.metadata);
-    let mut job = find(owner, uid, cluster, order, attempt, seconds, defaults);
-    // Its answer is read long before. One that a crash has left goes.
-    if let Some(spec) = &mut job.spec {
-        spec.ttl_seconds_after_finished = Some(FOUND_FOR);
-    }
-    job
-}
-
-/// The Job of a try to find the newest backup for an EtcdRestore.
-pub fn find_for_restore(
-    restore: &EtcdRestore,
-    cluster: &EtcdCluster,
-    order: &FindOrder,
-    attempt: u32,
-    seconds: i64,
-    defaults: &Defaults,
-) -> Job {
-    let uid = restore.metadata.uid.as_deref().unwrap_or_default();
-    find(of_restore(restore), uid, cluster, order, attempt, seconds, defaults)
-}
-
-fn find(
-    owner: Owner,
-    uid: &str,
-    cluster: &EtcdCluster,
-    order: &FindOrder,
-    attempt: u32,
-    seconds: i64,
-    defaults: &Defaults,
-) -> Job {
-    let template = as_members(cluster);
-    let mut pod = agent_pod("find-backup", Access::Reads, order, &order.destination, &template, defaults);
-    knows_signatures(&mut pod);
-    is_no_member(&mut pod);
-    finish(pod, &find_name(uid, attempt), owner, seconds, &template)
 }
 
 /// What the Pods of members have that reaches a store and a node.

@@ -4,7 +4,7 @@
 //! From Kubernetes: [`target`] (spec to Target), [`record`] (status to Record), [`observe`] (objects to Snapshot).
 //! To Kubernetes: [`mod@request`] (Effect to the request that carries it out), made of [`pod`], [`volume`], [`service`],
 //! [`budget`], [`network_policy`], [`certificate`] and [`restore`]; [`backup`] and [`job`], what Jobs are ordered to do and the Jobs themselves;
-//! [`backup_before`], the EtcdBackup that the operator takes by itself; [`latest`], the newest one of a store; [`user`],
+//! [`backup_before`], the EtcdBackup that the operator takes by itself; [`restored`], the one that stands for what is restored; [`user`],
 //! the Secret of an EtcdUser; [`data_store`], the DataStore of Kamaji; [`credentials`], which Secrets let somebody in; and [`mod@status`] (Snapshot and Plan to what people read).
 
 pub mod backup;
@@ -23,7 +23,6 @@ mod images;
 pub mod job;
 pub mod kind;
 pub mod labels;
-pub mod latest;
 mod metadata;
 pub mod network_policy;
 pub mod observe;
@@ -32,6 +31,7 @@ mod quorum_recovery;
 pub mod record;
 pub mod request;
 pub mod restore;
+pub mod restored;
 pub mod service;
 pub mod site;
 pub mod status;

@@ -82,7 +82,7 @@ pub(crate) fn read(pod: &Pod, member: &MemberName, status: Option<&ContainerStat
             (Some(ReadOnlyAnswer::Extracted(Box::new(bootstrap::read(&extracted(member, manifest))))), None)
         }
         Some(Answer::Failed(failure)) => {
-            (None, Some(RestoreFailure::new(bootstrap::cause(failure.kind), failure.message)))
+            (None, Some(RestoreFailure::new(bootstrap::cause(failure.kind.into()), failure.message)))
         }
         Some(
             Answer::Removed

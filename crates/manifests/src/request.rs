@@ -24,7 +24,9 @@ use crate::labels::{self, is_owned_by};
 use crate::observe::ClusterObjects;
 use crate::pod::{self, Member};
 use crate::target::{AgentDelivery, Defaults};
-use crate::{backup_before, budget, cert_manager, connection, metadata, network_policy, service, volume};
+use crate::{
+    backup_before, budget, cert_manager, connection, metadata, network_policy, restored, service, volume,
+};
 
 /// The input of a request, besides the effect.
 #[derive(Clone, Copy, Debug)]
@@ -145,9 +147,9 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
             write(Kind::NetworkPolicy, &at.name, delete(policy, resource_version))
         }
         KubeEffect::CreateBackup { name } => {
-            let made = backup_before::backup(cluster);
+            let made = [backup_before::backup(cluster), restored::for_cluster(cluster)].into_iter().flatten();
             // The plan rests on a spec that asks for it. Without it there is nothing to order, and an empty one is refused.
-            let made = made.filter(|backup| backup.metadata.name.as_ref() == Some(name));
+            let made = made.into_iter().find(|backup| backup.metadata.name.as_ref() == Some(name));
             Request::Backup(Box::new(made.unwrap_or_default()))
         }
         KubeEffect::CreateAuthority { ca, place, given } => {

@@ -16,6 +16,7 @@ use quorate_model::{ClusterId, Instant, MemberName, Record, Snapshot, Span, Uid}
 use crate::backup_before::in_place;
 use crate::bootstrap::{self, Hint};
 use crate::observe;
+use crate::restored;
 
 /// What to do where the backup of an EtcdRestore cannot be restored.
 const HINT: Hint = Hint {
@@ -95,8 +96,7 @@ pub fn backups_to_read(restores: &[&EtcdRestore], snapshot: &Snapshot, now: Inst
     let waiting = snapshot.orders.iter().filter(|order| order.until > now);
     let waiting = waiting
         .filter_map(|order| restores.iter().find(|restore| name_of(restore).as_ref() == Some(&order.order)));
-    let named = waiting.filter_map(|restore| restore.spec.snapshot.backup_ref.as_ref());
-    named.map(|backup| backup.name.clone()).collect()
+    waiting.filter_map(|restore| restored::name(&restore.spec.snapshot, &restore.metadata)).collect()
 }
 
 /// Puts what the EtcdBackup says into the orders that name it: `None` if it does not exist, an error if it could not be read.
@@ -108,23 +108,26 @@ pub fn resolve(
 ) {
     for order in &mut snapshot.orders {
         let names_it = |restore: &&&EtcdRestore| {
-            let named = restore.spec.snapshot.backup_ref.as_ref();
-            name_of(restore).as_ref() == Some(&order.order) && named.is_some_and(|named| named.name == name)
+            let named = restored::name(&restore.spec.snapshot, &restore.metadata);
+            name_of(restore).as_ref() == Some(&order.order) && named.as_deref() == Some(name)
         };
         if let Some(restore) = restores.iter().find(names_it) {
-            order.restore =
-                if_read(restore, bootstrap::of_backup(&restore.spec.snapshot, name, backup, HINT));
+            order.restore = of_backup(restore, backup).and_then(|found| if_read(restore, &found));
         }
     }
 }
 
-/// The object that has to be read before anything is stopped; `None` while the EtcdBackup that is named has none.
+/// The object that has to be read before anything is stopped; `None` while the EtcdBackup has none.
 pub fn object(restore: &EtcdRestore, backup: Option<&EtcdBackup>) -> Option<RestoreSource> {
-    let found = match &restore.spec.snapshot.backup_ref {
-        None => by_itself(restore),
-        Some(named) => bootstrap::of_backup(&restore.spec.snapshot, &named.name, Ok(backup), HINT),
-    };
-    Some(bootstrap::write(&found.ok()?)?.source)
+    Some(of_backup(restore, Ok(backup)).ok()?.source)
+}
+
+fn of_backup(
+    restore: &EtcdRestore,
+    backup: Result<Option<&EtcdBackup>, &str>,
+) -> Result<RestoreStatus, RestoreFailure> {
+    let ordered = restored::for_restore(restore, None);
+    bootstrap::of_backup(&restore.spec.snapshot, &restore.metadata, ordered.as_ref(), backup, HINT)
 }
 
 /// Whether a volume has the name of one of an earlier incarnation.
@@ -149,7 +152,7 @@ fn backed_up_until(restore: &EtcdRestore) -> Instant {
 
 fn read(restore: &EtcdRestore) -> Option<RestoreOrder> {
     let replaces: ClusterId = restore.spec.cluster_id.parse().ok()?;
-    let snapshot = if_read(restore, by_itself(restore));
+    let snapshot = Err(bootstrap::unread(&restore.spec.snapshot, &restore.metadata));
     let read = restore.status.as_ref().and_then(|status| status.snapshot.as_ref()?.time.as_ref());
     let read_until = read.map_or(Instant(0), |read| Instant(read.0.as_millisecond()) + READING_COUNTS);
     let (order, until, backed_up_until) = (name_of(restore)?, until(restore), backed_up_until(restore));
@@ -164,16 +167,8 @@ fn read(restore: &EtcdRestore) -> Option<RestoreOrder> {
     })
 }
 
-/// What it says without an EtcdBackup.
-fn by_itself(restore: &EtcdRestore) -> Result<Restore, RestoreFailure> {
-    let latest = restore.status.as_ref().and_then(|status| status.latest_backup.as_ref());
-    let namespace = restore.metadata.namespace.as_deref().unwrap_or_default();
-    bootstrap::by_itself(&restore.spec.snapshot, latest, namespace, HINT)
-}
-
 /// What is ordered, once it was read, with what its manifest says.
-fn if_read(restore: &EtcdRestore, found: Result<Restore, RestoreFailure>) -> Result<Restore, RestoreFailure> {
-    let ordered = bootstrap::write(&found?).unwrap_or_default();
+fn if_read(restore: &EtcdRestore, ordered: &RestoreStatus) -> Result<Restore, RestoreFailure> {
     let seen = restore.status.as_ref().and_then(|status| status.snapshot.as_ref());
     let Some(seen) = seen.filter(|seen| seen.sha256 == ordered.source.sha256) else {
         let text = "its snapshot is read first, from beginning to end, and compared with its SHA-256";
@@ -184,6 +179,6 @@ fn if_read(restore: &EtcdRestore, found: Result<Restore, RestoreFailure>) -> Res
         snapshot_bytes: ordered.snapshot_bytes.or(Some(seen.bytes)),
         revision: ordered.revision.or(seen.revision),
         auth_enabled: seen.auth_enabled,
-        ..ordered
+        ..ordered.clone()
     }))
 }

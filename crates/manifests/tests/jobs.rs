@@ -3,7 +3,9 @@
 use k8s_openapi::api::batch::v1::Job;
 use quorate_api::job::{BackupOrder, LookOrder, ReadOrder, Source, VerifyOrder};
 use quorate_api::{Destination, EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore};
-use quorate_manifests::backup::{Of, backup_order, inspect_order, remove_order, verify_order};
+use quorate_manifests::backup::{
+    ExistingOrder, Of, backup_order, existing_order, remove_order, verify_order,
+};
 use quorate_manifests::{AllowedImages, Defaults, catalog, job};
 use serde_json::{Value, json};
 
@@ -138,8 +140,9 @@ fn o02_what_looks_at_objects_of_before_mounts_a_claim_to_read_it_and_has_no_way_
     given["spec"]["source"] = json!({"cluster": "demo"});
     given["spec"]["existing"] = json!({"key": "default/demo/a.db", "sha256": "5".repeat(64)});
     let backup: EtcdBackup = serde_json::from_value(given).unwrap();
-    let order = inspect_order(&backup).unwrap();
-    assert_eq!((order.key.as_str(), order.cluster.as_str()), ("default/demo/a.db", "demo"));
+    let order = existing_order(&backup).unwrap();
+    let ExistingOrder::Inspect(asked) = &order else { panic!("{order:?}") };
+    assert_eq!((asked.key.as_str(), asked.cluster.as_deref()), ("default/demo/a.db", Some("demo")));
     let inspects = shown(&job::inspect(&backup, &order, 2, 600, None, &Defaults::default()));
     let schedule: EtcdBackupSchedule = serde_json::from_value(json!({
         "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdBackupSchedule",

@@ -229,8 +229,8 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             RestoreCause::NotReady,
             "EtcdBackup nightly-1 is not complete yet",
         )),
-        Waiting::NoSnapshot(RestoreFailure { cause: RestoreCause::NotReady, message }) if message.starts_with("EtcdBackup") => {
-            Waiting::NoSnapshot(newest(None, "Pod find-backup-u1-1-x is not scheduled: no node fits"))
+        Waiting::NoSnapshot(RestoreFailure { cause: RestoreCause::NotReady, message, .. }) if message.starts_with("EtcdBackup nightly") => {
+            Waiting::NoSnapshot(newest(None, "Job inspect-backup-u2-1 looks for the newest backup of EtcdCluster tenant/demo in s3://backups/etcd/, attempt 1"))
         }
         Waiting::NoSnapshot(RestoreFailure { cause: RestoreCause::NotReady, .. }) => Waiting::NoSnapshot(newest(
             Some(Reason::NoBackupFound),
@@ -376,17 +376,23 @@ fn order() -> Order {
     Order::Restore { name: "back".to_owned(), uid: Uid::new("uid-of-back") }
 }
 
-/// What a cluster says that is to begin with the newest backup.
+/// What a cluster says that is to begin with the newest backup, whose EtcdBackup says this.
 fn newest(reason: Option<Reason>, message: &str) -> RestoreFailure {
     let mut spec = plain(1);
     spec["bootstrap"] = json!({"restore": {"latest": {
         "destination": {"s3": {"bucket": "backups", "prefix": "etcd"}}, "cluster": "demo", "clusterNamespace": "tenant",
     }}});
     let mut world = World::new(&spec);
-    world.edit(Kind::Cluster, "demo", |cluster| {
-        let reason = reason.map(Reason::as_str);
-        cluster["status"] = json!({"latestBackup": {"attempt": 2, "reason": reason, "message": message}});
-    });
+    world.settle();
+    let backup = world.etcd_backups.values_mut().next().unwrap();
+    let failed = reason.map(|reason| json!({"reason": reason.as_str(), "message": message}));
+    backup.status = serde_json::from_value(
+        json!({"phase": "Running", "attempts": 1, "failedLook": failed, "conditions": [{
+            "type": "Running", "status": "True", "reason": "BackupRunning", "message": message,
+            "lastTransitionTime": "2026-10-03T12:00:00Z",
+        }]}),
+    )
+    .unwrap();
     world.observe().unwrap().observation.snapshot.restore.unwrap().unwrap_err()
 }
 

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::SignedDuration;
 use quorate_api::backup::{EtcdBackup, ExistingObject};
 use quorate_api::job::{Answer, Failure, FailureKind, ORDER, RestoreOrder};
+use quorate_manifests::backup::{ExistingOrder, existing_order};
 use quorate_manifests::{Kind, bootstrap};
 use quorate_model::restore::RestoreCause;
 use quorate_model::{GuardVerdict, MemberName};
@@ -216,7 +217,7 @@ fn a_backup_means_its_object_with_its_hash_once_it_is_complete() {
         "spec": spec(&json!({ "backupRef": { "name": "nightly" } })),
     }));
     let cluster = cluster.unwrap();
-    assert_eq!(bootstrap::backup_to_read(&cluster), Some("nightly"));
+    assert_eq!(bootstrap::backup_to_read(&cluster).as_deref(), Some("nightly"));
     assert_eq!(cluster.needs().unwrap().backup, Some("nightly"));
     let backup = |status: Value| -> EtcdBackup {
         serde_json::from_value(json!({
@@ -277,10 +278,10 @@ fn latest() -> Value {
     json!({ "latest": { "destination": { "s3": { "bucket": "b", "prefix": "etcd" } }, "cluster": "lost" } })
 }
 
+/// What an EtcdBackup says that has found the newest.
 fn found(key: &str) -> Value {
-    json!({ "attempt": 1, "found": {
-        "key": key, "sha256": "5".repeat(64), "bytes": 4096, "revision": 7, "etcdVersion": "3.6.16", "clusterID": "a1",
-        "backup": "default/nightly-1",
+    json!({ "phase": "Complete", "attempts": 1, "result": {
+        "key": key, "storedSha256": "5".repeat(64), "snapshotBytes": 4096, "revision": 7, "etcdVersion": "3.6.16", "clusterID": "a1",
     } })
 }
 
@@ -289,29 +290,46 @@ fn o02_nothing_starts_before_the_newest_backup_is_recorded_and_then_it_is_the_on
     let mut world = World::new(&spec(&latest()));
     world.settle();
     assert!(world.all::<Pod>(Kind::Pod).is_empty() && world.status().bootstrap.is_none());
-    let (_, reason, text) = world.condition("Bootstrapped");
-    assert_eq!(reason, "RestoreWaiting");
-    assert!(
-        text.contains("a Job looks for the newest backup of EtcdCluster default/lost in s3://b/etcd/"),
-        "{text}"
+    let made = world.etcd_backups["restored-u-1"].clone();
+    assert_eq!(made.metadata.owner_references.as_ref().unwrap()[0].kind, "EtcdCluster");
+    let latest = made.spec.existing.clone().unwrap().latest.unwrap();
+    assert_eq!(
+        (latest.cluster.as_deref(), latest.cluster_namespace.as_deref()),
+        (Some("lost"), Some("default"))
     );
+    assert_eq!(world.condition("Bootstrapped").1, "RestoreWaiting");
     let look = |world: &mut World, status: Value| {
-        world.edit(Kind::Cluster, "demo", |cluster| cluster["status"]["latestBackup"] = status);
+        world.etcd_backups.get_mut("restored-u-1").unwrap().status = serde_json::from_value(status).unwrap();
     };
-    look(&mut world, json!({ "attempt": 3, "reason": "NoBackupFound", "message": "0 objects were seen." }));
+    let failed = json!({ "reason": "NoBackupFound", "message": "0 objects were seen." });
+    look(&mut world, json!({ "phase": "Pending", "attempts": 3, "failedLook": failed }));
     world.settle();
     let (_, reason, text) = world.condition("Bootstrapped");
     assert_eq!(reason, "NoBackupFound");
-    assert!(text.contains("0 objects were seen. It is looked for again after 180 s"), "{text}");
+    assert!(text.contains("0 objects were seen. It looks again by itself"), "{text}");
     assert!(world.status().bootstrap.is_none());
+    // Who may create EtcdBackups may have created one of that name.
+    let mut foreign = made;
+    foreign.spec.destination = serde_json::from_value(json!({ "s3": { "bucket": "theirs" } })).unwrap();
+    foreign.status = serde_json::from_value(found("theirs/a")).unwrap();
+    let own = world.etcd_backups.insert("restored-u-1".to_owned(), foreign).unwrap();
+    world.settle();
+    assert!(world.status().bootstrap.is_none());
+    assert!(world.condition("Bootstrapped").2.contains("is not what the operator creates"));
+    world.etcd_backups.insert("restored-u-1".to_owned(), own);
 
     look(&mut world, found("lost/a"));
     assert!(world.pass(), "B1");
     let recorded = world.status().bootstrap.unwrap().restore.unwrap();
     assert_eq!((&*recorded.source.key, recorded.revision), ("lost/a", Some(7)));
     assert_eq!(recorded.source.destination.prefix(), "etcd");
-    assert_eq!(world.cluster().needs().unwrap().backup, Some("nightly-1"), "retention keeps it meanwhile");
-    // Whatever the status of the look says now: the attempt has its own.
+    let written: EtcdBackup = serde_json::from_value(json!({
+        "metadata": { "name": "nightly-1", "namespace": "default" }, "status": found("lost/a"),
+        "spec": { "source": { "cluster": "lost" }, "destination": { "s3": { "bucket": "b" } } },
+    }))
+    .unwrap();
+    assert!(world.cluster().needs().unwrap().is(&written), "retention keeps it meanwhile");
+    // Whatever the EtcdBackup says now: the attempt has its own.
     look(&mut world, found("lost/b"));
     let order = |pod: &Pod| -> RestoreOrder {
         let containers = &pod.spec.as_ref().unwrap().containers;
@@ -356,19 +374,17 @@ fn o02_the_job_that_finds_the_newest_has_the_image_of_the_operator_and_is_taken_
     } }));
     spec["podTemplate"] =
         json!({ "metadata": { "labels": { "team": "a" } }, "spec": { "nodeSelector": { "disk": "fast" } } });
-    let cluster = World::new(&spec).cluster();
-    let order = quorate_manifests::latest::order(cluster.restore().unwrap(), "default", None).unwrap();
+    let mut world = World::new(&spec);
+    world.settle();
+    let made = &world.etcd_backups["restored-u-1"];
+    let order = existing_order(made).unwrap();
+    let ExistingOrder::Find(asked) = &order else { panic!("{order:?}") };
     assert_eq!(
-        (order.cluster_id.as_deref(), order.before.as_deref()),
+        (asked.cluster_id.as_deref(), asked.before.as_deref()),
         (Some("a1"), Some("2026-11-24T02:00:00Z"))
     );
-    let job = quorate_manifests::job::find_for_cluster(
-        &cluster,
-        &order,
-        2,
-        60,
-        &quorate_manifests::Defaults::default(),
-    );
+    let defaults = quorate_manifests::Defaults::default();
+    let job = quorate_manifests::job::inspect(made, &order, 2, 60, Some(&world.cluster()), &defaults);
     let pod = job.spec.unwrap().template;
     let labels = pod.metadata.unwrap().labels.unwrap();
     assert_eq!(labels["team"], "a", "policies of the network go by labels");

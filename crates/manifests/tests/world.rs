@@ -5,9 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::Pod;
-use quorate_api::EtcdCluster;
 use quorate_api::cluster::TlsProvider;
 use quorate_api::status::EtcdClusterStatus;
+use quorate_api::{EtcdBackup, EtcdCluster};
+use quorate_manifests::bootstrap;
 use quorate_manifests::certificate::verify::{Presented, Verifier};
 use quorate_manifests::certificate::{Generate, KeyAlgorithm, KeyPair, LeafContent};
 use quorate_manifests::record::witness;
@@ -57,6 +58,8 @@ pub struct World {
     pub events: Vec<EventText>,
     /// From the operator's flags.
     pub defaults: Defaults,
+    /// The EtcdBackups that it has ordered, by name. One that stands for the object of a key has found it.
+    pub etcd_backups: BTreeMap<String, EtcdBackup>,
     /// What schedules say about its backups.
     pub backups: Option<BackupHealth>,
     /// What is known about its DataStore of Kamaji.
@@ -79,6 +82,7 @@ impl World {
         let mut world = Self {
             objects: BTreeMap::new(),
             members: Vec::new(),
+            etcd_backups: BTreeMap::new(),
             silent: BTreeSet::new(),
             auth_without_user: false,
             auth: None,
@@ -191,6 +195,9 @@ impl World {
         };
         let mut observation = snapshot(&seen, &self.defaults)?;
         observation.snapshot.etcd = self.etcd(&observation.snapshot);
+        if let Some(name) = bootstrap::backup_to_read(&cluster) {
+            observation.snapshot.restore = bootstrap::by_backup(&cluster, Ok(self.etcd_backups.get(&name)));
+        }
         let mut plan = quorate_planner::plan(&observation.snapshot, self.now);
         let etcd = &mut observation.snapshot.etcd;
         if (plan.needs_proof || plan.proof_is_due) && etcd.list.is_some() {
@@ -294,13 +301,24 @@ impl World {
         };
         let write = match request(write, &context) {
             Request::Write(write) => write,
-            Request::Backup(_) => return,
+            Request::Backup(backup) => return self.create_backup(*backup),
             Request::Certificate(order) => {
                 self.keys += 1;
                 order.write(&generate(&order.generate, self.keys))
             }
         };
         self.carry_out(&write);
+    }
+
+    fn create_backup(&mut self, mut backup: EtcdBackup) {
+        if let Some(object) = backup.spec.existing.as_ref().filter(|object| object.latest.is_none()) {
+            let result = json!({ "key": object.key, "storedSha256": object.sha256 });
+            backup.status = Some(
+                serde_json::from_value(json!({ "phase": "Complete", "attempts": 1, "result": result }))
+                    .unwrap(),
+            );
+        }
+        self.etcd_backups.insert(backup.metadata.name.clone().unwrap(), backup);
     }
 
     fn carry_out(&mut self, write: &Write) {

@@ -44,12 +44,14 @@ pub struct RestoreFailure {
     pub cause: RestoreCause,
     /// What happened, and what to do.
     pub message: String,
+    /// The EtcdBackup that is to stand for what the spec names, where it does not exist yet.
+    pub lacks: Option<String>,
 }
 
 /// The causes by what has to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RestoreCause {
-    /// The backup does not exist, or is not complete; or the newest one is looked for.
+    /// The backup does not exist, or is not complete.
     NotReady,
     /// The snapshot does not go with the spec.
     Refused,
@@ -112,7 +114,7 @@ impl Restore {
 impl RestoreFailure {
     /// A failure with its message.
     pub fn new(cause: RestoreCause, message: impl Into<String>) -> Self {
-        Self { cause, message: message.into() }
+        Self { cause, message: message.into(), lacks: None }
     }
 }
 

@@ -583,13 +583,12 @@ async fn o02_a_cluster_begins_with_the_newest_backup_that_a_job_found_once_whoev
     world.create_cluster(spec).await?;
     until("the first look has failed, and the cluster says so", async || {
         let status = world.status().await?;
-        let look = status.latest_backup.clone().unwrap_or_default();
         let says = status.conditions.iter().any(|condition| {
             condition.type_ == "Bootstrapped"
                 && condition.reason == "RestoreFailed"
-                && condition.message.contains("the store sleeps. It is looked for again after 60 s")
+                && condition.message.contains("the store sleeps. It looks again by itself")
         });
-        Ok(if look.failed.is_some() && says { Ok(()) } else { Err(format!("{status:#?}")) })
+        Ok(if says { Ok(()) } else { Err(format!("{status:#?}")) })
     })
     .await?;
     ensure!(world.status().await?.bootstrap.is_none(), "nothing is begun");
@@ -598,13 +597,16 @@ async fn o02_a_cluster_begins_with_the_newest_backup_that_a_job_found_once_whoev
     let _operator = world.operator();
     settled(&world, 1).await?;
     let status = world.status().await?;
-    let found = status.latest_backup.and_then(|look| look.found).context("it is recorded")?;
     let restored = status.bootstrap.and_then(|bootstrap| bootstrap.restore).context("it is recorded")?;
+    let backup = restored.backup.context("it is recorded")?;
+    let stands_for = world.api::<EtcdBackup>().get(&backup).await?;
+    assert_eq!(stands_for.owner_references()[0].name, "demo", "it goes with the cluster");
+    let found = stands_for.status.and_then(|status| status.result).context("it is found")?;
     assert_eq!((found.key.as_str(), restored.source.key), ("default/lost/newest.db", found.key.clone()));
-    assert_eq!(restored.source.sha256, found.sha256);
-    assert_eq!(jobs_created(&world, "find-"), 2);
+    assert_eq!(restored.source.sha256, found.stored_sha256);
+    assert_eq!(jobs_created(&world, "inspect-"), 2);
     tokio::time::sleep(Duration::from_mins(3)).await;
-    assert_eq!(jobs_created(&world, "find-"), 2, "nothing is looked for any more");
+    assert_eq!(jobs_created(&world, "inspect-"), 2, "nothing is looked for any more");
     until("no Job is left", async || {
         let left = world.names::<Job>().await?;
         Ok(if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) })
@@ -631,11 +633,10 @@ async fn o02_an_order_in_place_restores_the_newest_backup_that_was_found_before_
     until("the order is complete", async || {
         let status = world.api::<EtcdRestore>().get("back").await?.status.unwrap_or_default();
         let is_complete = status.phase == Some(RestorePhase::Complete);
-        let found = status.latest_backup.as_ref().and_then(|look| look.found.as_ref());
-        let is_it = found.is_some_and(|found| status.url == Some(format!("s3://backups/{}", found.key)));
+        let is_it = status.url.as_deref() == Some("s3://backups/default/demo/newest.db");
         Ok(if is_complete && is_it { Ok(()) } else { Err(format!("{status:#?} {:?}", world.writes())) })
     })
     .await?;
-    assert_eq!((jobs_created(&world, "find-"), jobs_created(&world, "read-")), (2, 1));
+    assert_eq!((jobs_created(&world, "inspect-"), jobs_created(&world, "read-")), (2, 1));
     Ok(())
 }

@@ -4,7 +4,6 @@
 //! - [`backup`]: an EtcdBackup, from its place in the queue to the end of its object
 //! - [`schedule`]: an EtcdBackupSchedule: its times, retention, restore tests, what it says about its backups
 //! - [`restore`]: an EtcdRestore: whether its snapshot can be read, and how far its EtcdCluster is with it
-//! - [`latest`]: the newest backup of a store, for an EtcdCluster and an EtcdRestore
 //! - [`user`]: an EtcdUser: what is done in etcd for it, and its Secret
 //! - [`data_store`]: the DataStore by which Kamaji keeps control planes in an EtcdCluster
 //! - [`gate`]: the one place that refuses a deletion; [`user::gate`] is that of changes of etcd's users
@@ -16,7 +15,6 @@ pub mod backup;
 mod conditions;
 pub mod data_store;
 pub mod gate;
-pub mod latest;
 mod outcome;
 mod ready;
 pub mod restore;

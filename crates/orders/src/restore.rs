@@ -4,14 +4,12 @@
 //! - `age`: how old the snapshot is
 //! - `backups`: which EtcdBackups come first
 //! - `before`: the EtcdBackup of the data that are given up
-//! - `newest`: which backup is the newest, where that is ordered
 //! - `reading`: whether its snapshot can be read; `whose`: whose data it has
 
 mod age;
 mod backups;
 mod before;
 mod decide;
-mod newest;
 mod reading;
 #[cfg(test)]
 mod tests;

@@ -25,14 +25,7 @@ fn read<T: DeserializeOwned>(object: &Value) -> Option<T> {
 
 /// The Jobs that an object may wait for, all ended with one answer.
 fn jobs(object: &Value, message: &str, now: Instant) -> Vec<(Job, JobOutcome)> {
-    let by_attempt = [
-        job::backup_name,
-        job::remove_name,
-        job::read_name,
-        job::find_name,
-        job::inspect_name,
-        job::list_name,
-    ];
+    let by_attempt = [job::backup_name, job::remove_name, job::read_name, job::inspect_name, job::list_name];
     let mut names: Vec<String> =
         by_attempt.iter().flat_map(|name| (1..=3).map(|attempt| name(UID, attempt))).collect();
     let recorded = |what: &str| object["status"][what]["jobName"].as_str().map(str::to_owned);

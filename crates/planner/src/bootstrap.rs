@@ -63,6 +63,9 @@ pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
         match restore::to_begin_with(draft) {
             Ok(restore) => begin_attempt(draft, restore),
             Err(why) => {
+                if let Some(name) = why.lacks.clone() {
+                    draft.propose(Effect::kube(Step::B1, KubeEffect::CreateBackup { name }));
+                }
                 draft.wait(Waiting::NoSnapshot(why));
                 return DONE;
             }

@@ -120,6 +120,17 @@ impl NamespaceClient {
         Ok(status)
     }
 
+    /// What the EtcdBackup has found that stands for what a cluster began with: its result, and what it says.
+    pub async fn found_for(&self, cluster: &str) -> Result<(Value, String)> {
+        let restored = self.status(cluster).await?["bootstrap"]["restore"]["backup"].clone();
+        let name = restored.as_str().with_context(|| format!("{cluster} was restored from no EtcdBackup"))?;
+        let status = self.backup_status(name).await?;
+        let mut conditions = status["conditions"].as_array().into_iter().flatten();
+        let complete = conditions.find(|one| one["type"] == "Complete" && one["status"] == "True");
+        let says = complete.and_then(|one| one["message"].as_str()).context("it is not complete")?;
+        Ok((status["result"].clone(), says.to_owned()))
+    }
+
     /// `kubectl delete etcdbackup`, until it is gone.
     #[expect(clippy::disallowed_methods, reason = "the test is the user who deletes")]
     pub async fn delete_backup(&self, name: &str) -> Result<()> {

@@ -529,6 +529,10 @@ impl World {
             return Some(line);
         }
         self.judge_clients();
+        if let Some(line) = self.find_an_object() {
+            self.moved();
+            return Some(line);
+        }
         if let Some(line) = self.late_request_arrives() {
             return Some(line);
         }

@@ -3,7 +3,7 @@
 use quorate_sim::explore::{Scope, explore};
 use quorate_sim::history::{Departure, History, Moment, What, ends_well, plain, sound_story};
 use quorate_sim::world::faults::{Fault, Hits};
-use quorate_sim::world::restore::restored;
+use quorate_sim::world::restore::{restored, restored_by_name};
 use quorate_sim::world::rogue::RogueEffect;
 use serde_json::{Value, json};
 
@@ -21,18 +21,27 @@ fn of(fault: &str, member: &str) -> Value {
 
 #[test]
 fn three_members_begin_with_a_snapshot_and_the_alarm_of_a_member_that_is_gone_is_disarmed() {
-    let mut world = serde_json::from_value::<History>(restore(3, json!([]))).expect("a history").start();
-    while world.go().is_some() {}
-    world.judge_rest();
-    assert_eq!(world.oracle.violation(), None);
-    let cluster = world.record().cluster_id.expect("it is bootstrapped");
-    let group = world.etcd.group(cluster).expect("it exists");
-    let snap = group.began_with().expect("it was restored");
-    assert!(!snap.alarms.is_empty() && group.tip().alarms.is_empty(), "a write is refused otherwise");
-    // Ten thousand for each second from 2020 to the first moment of the World.
-    assert_eq!(snap.revision, 1_893_888_000_000, "revisions are raised");
-    assert!(group.writes().count() > 0, "clients write");
-    assert_eq!(group.conf().voters().count(), 3);
+    for spec in [restored(plain(3)), restored_by_name(plain(3))] {
+        let mut world = History { spec, ..History::default() }.start();
+        while world.go().is_some() {}
+        world.judge_rest();
+        assert_eq!(world.oracle.violation(), None);
+        let cluster = world.record().cluster_id.expect("it is bootstrapped");
+        let group = world.etcd.group(cluster).expect("it exists");
+        let snap = group.began_with().expect("it was restored");
+        assert!(!snap.alarms.is_empty() && group.tip().alarms.is_empty(), "a write is refused otherwise");
+        // Ten thousand for each second from 2020 to the first moment of the World.
+        assert_eq!(snap.revision, 1_893_888_000_000, "revisions are raised");
+        assert!(group.writes().count() > 0, "clients write");
+        assert_eq!(group.conf().voters().count(), 3);
+    }
+}
+
+#[test]
+fn o02_the_etcdbackup_of_a_restore_is_created_though_it_is_refused_first_or_the_operator_dies() {
+    let refuse = json!({ "fault": { "refuse": ["EtcdBackup", ""] } });
+    ends_well(&restore(3, json!([["before:B1#1", refuse]])));
+    ends_well(&restore(3, json!([["before:B1#1", { "fault": "crash" }]])));
 }
 
 #[test]

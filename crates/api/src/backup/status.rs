@@ -60,6 +60,11 @@ pub struct EtcdBackupStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub too_slow_since: Option<Time>,
 
+    /// Why the last look for the object of `spec.existing` failed, until one succeeds.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
+    #[schemars(with = "FailedLook")]
+    pub failed_look: Option<FailedLook>,
+
     /// What is in the store. Set once, when the backup is complete, and never changed.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
     #[schemars(with = "BackupResult")]
@@ -78,6 +83,16 @@ pub struct EtcdBackupStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+}
+
+/// Why an object was not found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FailedLook {
+    /// In one word.
+    pub reason: String,
+    /// What happened, and what to do.
+    pub message: String,
 }
 
 /// A look into the store.

@@ -31,7 +31,7 @@ pub(crate) fn backup_object() -> Vec<Rule> {
         .field_path(".spec"),
         rule(
             "!has(self.spec.existing) || has(self.spec.source.cluster)",
-            "existing needs source.cluster: the EtcdCluster that the object is of, by the manifest beside it",
+            "existing needs source.cluster: the EtcdCluster that the object of the key is of by its manifest, or that the newest backup is for",
         )
         .field_path(".spec.source"),
         rule(
@@ -250,4 +250,21 @@ pub(crate) fn count(_: &mut SchemaGenerator) -> Schema {
             "must be between 1 and 1000; leave the rule out if it is to keep none",
         )],
     })
+}
+
+/// On the object that an EtcdBackup stands for.
+pub(crate) fn existing() -> Vec<Rule> {
+    vec![
+        rule("has(self.key) != has(self.latest)", "existing: exactly one of key and latest must be given"),
+        rule("has(self.key) == has(self.sha256)", "existing: key and sha256 must be given together"),
+        rule(
+            "!has(self.versionID) || has(self.key)",
+            "existing: versionID is a version of the object of key; leave it out",
+        ),
+        rule("!has(self.before) || has(self.latest)", "existing: before is about latest; leave it out"),
+        rule(
+            "!has(self.withoutManifest) || !self.withoutManifest || has(self.key)",
+            "existing: latest goes by manifests, so withoutManifest must be left out",
+        ),
+    ]
 }

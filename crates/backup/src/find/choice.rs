@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use quorate_api::job::{Failure, FailureKind, FindOrder, FoundBackup, Manifest, SIGNING_SECRET};
+use quorate_api::job::{ClusterName, Failure, FailureKind, FindOrder, FoundBackup, Manifest, SIGNING_SECRET};
 
 use crate::Result;
 
@@ -101,7 +101,7 @@ impl<'a> Choice<'a> {
             return;
         }
         let (at, revision) = (time(&manifest).unwrap_or(finished), manifest.revision);
-        let why_barred = self.bars(&manifest);
+        let why_barred = bars(&manifest);
         let line = self.lines.entry(id).or_insert(Line::EMPTY);
         line.count(at, revision);
         // Whichever clock is wrong, it may have what is not wanted.
@@ -225,13 +225,6 @@ impl<'a> Choice<'a> {
         if let Some(why) = self.why_another_may_be_meant(id) {
             return Err(Failure::new(FailureKind::Ambiguous, why));
         }
-        if !found.recipients.is_empty() && !self.order.has_identities {
-            let message = format!(
-                "the newest backup, {} of {}, is encrypted: name a Secret with an age identity for it in identitiesSecret",
-                found.key, found.finished
-            );
-            return Err(Failure::new(FailureKind::CannotDecrypt, message));
-        }
         let finished = found.finished.parse::<Timestamp>().unwrap_or(self.now);
         let started = found.started.parse::<Timestamp>().unwrap_or(finished);
         // Of the etcd clusters that came after it all are newer, of its own those with more revisions.
@@ -244,20 +237,9 @@ impl<'a> Choice<'a> {
         let newer = barred.map(|(_, why)| why);
         let (doubt, unsigned) = (self.contradiction(id, found), self.on_unsigned());
         Ok(FoundBackup {
-            key: found.key.clone(),
-            sha256: found.stored_sha256.clone(),
-            bytes: found.snapshot_bytes,
-            revision: found.revision,
-            etcd_version: found.etcd_version.clone(),
-            cluster_id: found.cluster_id.clone(),
-            backup: format!("{}/{}", found.origin.namespace, found.origin.backup),
-            started: format!("{started:.0}"),
-            finished: format!("{finished:.0}"),
+            manifest: found.clone(),
             age: age(self.now.as_second() - time(found).unwrap_or(started).as_second()),
-            objects: self.objects,
-            manifests: self.manifests,
-            of_cluster: self.of_cluster,
-            signed_by: found.signature.as_ref().map(|signature| signature.key_id.clone()),
+            seen: self.counts(),
             skipped: unsigned
                 .iter()
                 .chain(&doubt)
@@ -314,39 +296,14 @@ impl<'a> Choice<'a> {
 
     fn is_of_cluster(&self, manifest: &Manifest, id: Option<u64>) -> bool {
         let FindOrder { cluster, cluster_id, .. } = self.order;
-        match (cluster, cluster_id) {
-            (Some(cluster), None) => {
-                manifest.origin.namespace == cluster.namespace
-                    && manifest.origin.cluster.as_ref() == Some(&cluster.name)
-            }
-            (None, Some(wanted)) => id.is_some() && u64::from_str_radix(wanted, 16).ok() == id,
-            (Some(_), Some(_)) | (None, None) => false,
-        }
-    }
-
-    /// Why one that is in time is not restored by itself.
-    fn bars(&self, manifest: &Manifest) -> Option<String> {
-        let Manifest { key, finished, stored_sha256, .. } = manifest;
-        if manifest.without_quorum {
-            return Some(format!(
-                "{key} of {finished} was taken without a quorum, so it may lack writes that were acknowledged: to restore it, name it as source, \
-                 with SHA-256 {stored_sha256}"
-            ));
-        }
-        let is_own =
-            self.order.except.as_ref().is_some_and(|end| manifest.origin.backup.ends_with(end.as_str()));
-        if is_own {
-            return Some(format!(
-                "{key} of {finished} was taken by this order, of the data that it gives up"
-            ));
-        }
-        // Whichever order took it: it is newer than what that order restored, and has what was wrong with the data.
-        manifest.origin.backup.starts_with(BEFORE_RESTORE).then(|| {
-            format!(
-                "{key} of {finished} was taken before a restore, of the data that were to be given up: to restore it, name it as source, with \
-                 SHA-256 {stored_sha256}"
-            )
-        })
+        let has_name = |cluster: &ClusterName| {
+            manifest.origin.namespace == cluster.namespace
+                && manifest.origin.cluster.as_ref() == Some(&cluster.name)
+        };
+        let has_id = |wanted: &String| id.is_some() && u64::from_str_radix(wanted, 16).ok() == id;
+        (cluster.is_some() || cluster_id.is_some())
+            && cluster.as_ref().is_none_or(has_name)
+            && cluster_id.as_ref().is_none_or(has_id)
     }
 
     fn note(&mut self, note: String) {
@@ -383,6 +340,24 @@ impl Line {
 /// When a backup was ordered, by the clock of the API server; of one that no EtcdBackup ordered, when it was finished by the clock of its node.
 fn time(manifest: &Manifest) -> Option<Timestamp> {
     manifest.ordered.as_ref().unwrap_or(&manifest.finished).parse().ok()
+}
+
+/// Why one that is in time is not restored by itself.
+fn bars(manifest: &Manifest) -> Option<String> {
+    let Manifest { key, finished, stored_sha256, .. } = manifest;
+    if manifest.without_quorum {
+        return Some(format!(
+            "{key} of {finished} was taken without a quorum, so it may lack writes that were acknowledged: to restore it, name it as source, \
+             with SHA-256 {stored_sha256}"
+        ));
+    }
+    // Whichever order took it: it is newer than what that order restored, and has what was wrong with the data.
+    manifest.origin.backup.starts_with(BEFORE_RESTORE).then(|| {
+        format!(
+            "{key} of {finished} was taken before a restore, of the data that were to be given up: to restore it, name it as source, with \
+             SHA-256 {stored_sha256}"
+        )
+    })
 }
 
 fn keep_newest<T>(places: &mut BTreeMap<Place, T>, place: Place, one: T) {

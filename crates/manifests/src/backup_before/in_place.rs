@@ -1,6 +1,6 @@
 //! The EtcdBackup that comes before a restore in place, of the data that are given up: to where the snapshot is, and encrypted as it is.
 
-use quorate_api::backup::{EtcdBackupSpec, JobTemplate};
+use quorate_api::backup::EtcdBackupSpec;
 use quorate_api::restore::{DEFAULT_STARTING_DEADLINE, TakenBefore};
 use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore, duration};
 use quorate_model::{ClusterId, Instant, Span};
@@ -66,40 +66,19 @@ pub fn backup(
                 .to_owned(),
         );
     }
-    let snapshot = &restore.spec.snapshot;
-    let kept = snapshot.source.as_ref().map(|source| &source.destination);
-    let kept = kept.or(snapshot.latest.as_ref().map(|latest| &latest.destination));
-    let (destination, encryption, job_template) = match (named, kept) {
-        (Some(named), _) if named.spec.existing.is_some() && may_be_encrypted(named, restore) => {
-            return Err(format!(
-                "the snapshot is encrypted, and EtcdBackup {}, which stands for an object that was there before it, does not tell to whom: a \
-                 backup of the present data would not be encrypted. If they are needed, take one by an EtcdBackup of your own, with \
-                 spec.encryption; then give the order again with spec.backupBefore: Never",
-                named.metadata.name.as_deref().unwrap_or_default()
-            ));
-        }
-        (Some(named), _) => {
-            let spec = &named.spec;
-            let template = crate::job::template_of_cluster(spec.job_template.as_deref().cloned(), cluster);
-            (spec.destination.clone(), spec.encryption.clone(), template)
-        }
-        // What reaches the store to read the snapshot reaches it to write beside it.
-        (None, Some(kept)) if snapshot.identities_secret.is_none() => {
-            let template = Some(crate::job::as_members(cluster));
-            (kept.clone(), None, template.filter(|template| *template != JobTemplate::default()))
-        }
-        (None, Some(_)) => {
-            return Err(
-                "the snapshot may be encrypted (spec.snapshot.identitiesSecret is given), and no EtcdBackup of this namespace tells to whom: a \
-                 backup of the present data would not be encrypted. If they are needed, take one by an EtcdBackup of your own, with \
-                 spec.encryption; then give the order again with spec.backupBefore: Never"
-                    .to_owned(),
-            );
-        }
-        (None, None) => {
-            return Err("the EtcdBackup that is to be restored is gone. Create it again".to_owned());
-        }
+    let Some(named) = named else {
+        return Err("the EtcdBackup that is to be restored is gone. Create it again".to_owned());
     };
+    if named.spec.existing.is_some() && may_be_encrypted(named, restore) {
+        return Err(format!(
+            "the snapshot may be encrypted, and EtcdBackup {}, which stands for an object that was there before it, does not tell to whom: a \
+             backup of the present data would not be encrypted. If they are needed, take one by an EtcdBackup of your own, with \
+             spec.encryption; then give the order again with spec.backupBefore: Never",
+            named.metadata.name.as_deref().unwrap_or_default()
+        ));
+    }
+    let EtcdBackupSpec { destination, encryption, job_template, .. } = named.spec.clone();
+    let job_template = crate::job::template_of_cluster(job_template.map(|template| *template), cluster);
     let spec = EtcdBackupSpec {
         destination,
         encryption,

@@ -189,7 +189,7 @@ fn restore_failure(status: &PodStatus) -> Option<RestoreFailure> {
     let etcd = container(status, ETCD).filter(|etcd| !has_been_ready(status, etcd))?;
     let end = container(status, FETCH).and_then(unfetched).or_else(|| ends(etcd).next())?;
     let Failure { kind, message, database_bytes: _, wrote: _ } = failure(end.message.as_deref()?)?;
-    Some(RestoreFailure::new(bootstrap::cause(kind), message))
+    Some(RestoreFailure::new(bootstrap::cause(kind.into()), message))
 }
 
 /// How the container that fetches ended the last time, unless it has fetched.

@@ -45,7 +45,7 @@ pub enum KubeEffect {
         /// Precondition: as it was observed.
         resource_version: String,
     },
-    /// Create the EtcdBackup that comes before an upgrade, or before the end of the cluster.
+    /// Create the EtcdBackup that comes before an upgrade, or before the end of the cluster, or that stands for what it is to begin with.
     CreateBackup {
         /// Its name.
         name: String,

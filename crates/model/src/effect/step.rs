@@ -261,14 +261,13 @@ steps! {
         Y8,
         /// Create the Job that lists what the store has.
         Y9,
-        /// Record in the status of an EtcdRestore, or of an EtcdCluster that is to begin with the newest backup, the next try to find or to
-        /// read the snapshot, or what came of it.
+        /// Record in the status of an EtcdRestore the next try to read the snapshot, or what came of it.
         X1,
-        /// Create the Job that finds or reads the snapshot.
+        /// Create the Job that reads the snapshot.
         X2,
         /// Delete a Job whose answer is recorded.
         X3,
-        /// Create the EtcdBackup of the data that a restore in place gives up.
+        /// Create the EtcdBackup of the data that a restore in place gives up, or the one that stands for what it restores.
         X4,
     }
     "auth", None => {

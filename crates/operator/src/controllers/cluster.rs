@@ -4,7 +4,6 @@ mod auth;
 mod backup;
 mod execute;
 mod indexes;
-mod latest;
 mod metrics;
 mod node_says;
 mod observe;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource as _;
 use kube::core::DeserializeGuard;
 use kube::runtime::watcher::Config;
 use quorate_api::{EtcdRestore, keys};
@@ -32,6 +33,8 @@ pub(crate) struct RestoreController {
     jobs: Index<Job>,
     pods: Index<Pod>,
     backups: Index<ReadBackup>,
+    /// The EtcdBackups that stand for what an EtcdRestore restores, by that.
+    own_backups: Index<ReadBackup>,
     clusters: Index<ReadCluster>,
 }
 
@@ -44,8 +47,8 @@ impl RestoreController {
         backups: Index<ReadBackup>,
         clusters: Index<ReadCluster>,
     ) -> Self {
-        let (jobs, pods) = (Index::default(), Index::default());
-        Self { runtime: runtime.clone(), defaults, restores, jobs, pods, backups, clusters }
+        let (jobs, pods, own_backups) = (Index::default(), Index::default(), Index::default());
+        Self { runtime: runtime.clone(), defaults, restores, jobs, pods, backups, own_backups, clusters }
     }
 }
 
@@ -63,6 +66,7 @@ impl Controller for RestoreController {
         watches.add(&Config::default(), &self.restores, itself);
         watches.add(&labelled, &self.jobs, by_label);
         watches.add(&labelled, &self.pods, by_label);
+        watches.follow(&self.backups, &self.own_backups, by_owner);
     }
 
     fn worker(&self, root: &NamespacedName) -> RestoreWorker {
@@ -78,9 +82,17 @@ impl Controller for RestoreController {
         self.restores.remove_if_empty(root);
         self.jobs.remove_if_empty(root);
         self.pods.remove_if_empty(root);
+        self.own_backups.remove_if_empty(root);
     }
 }
 
 fn by_label(meta: &ObjectMeta) -> Option<NamespacedName> {
     Some(NamespacedName::new(meta.namespace.as_ref()?, meta.labels.as_ref()?.get(keys::RESTORE)?))
+}
+
+fn by_owner(backup: &ReadBackup) -> Option<NamespacedName> {
+    let meta = backup.meta();
+    let mut owners = meta.owner_references.iter().flatten();
+    let owner = owners.find(|owner| owner.kind == "EtcdRestore")?;
+    Some(NamespacedName::new(meta.namespace.as_ref()?, &owner.name))
 }

@@ -62,20 +62,22 @@ pub fn able_at(now: impl Fn() -> String + Send + Sync + 'static) -> Agent {
         "find-backup" => {
             let order: FindOrder = serde_json::from_str(order).unwrap();
             let cluster = order.cluster.unwrap();
-            Answer::Found(FoundBackup {
+            let manifest = Manifest {
                 key: format!("{}/{}/newest.db", cluster.namespace, cluster.name),
                 // Of the snapshot that members can restore.
-                sha256: "a".repeat(64),
+                stored_sha256: "a".repeat(64),
                 revision: 4,
                 etcd_version: "3.6.16".to_owned(),
-                ..FoundBackup::default()
-            })
+                started: "2026-12-15T08:00:00Z".to_owned(),
+                ..Manifest::default()
+            };
+            Answer::Found(FoundBackup { manifest, ..FoundBackup::default() })
         }
         "list-backups" => Answer::Listed(page(&serde_json::from_str(order).unwrap())),
         "inspect-backup" => {
             let order: InspectOrder = serde_json::from_str(order).unwrap();
             Answer::Inspected(Manifest {
-                origin: Origin { cluster: Some(order.cluster), ..Origin::default() },
+                origin: Origin { cluster: order.cluster, ..Origin::default() },
                 key: order.key,
                 stored_sha256: order.sha256,
                 revision: 4,
@@ -118,11 +120,11 @@ fn page(order: &ListOrder) -> ListedBackups {
 
 /// Ends every Pod of a Job with its answer, until dropped.
 pub fn kubelet(world: &World, agent: Agent) -> Running {
-    kubelet_of(world, "", agent)
+    kubelet_of(world, &[], agent)
 }
 
-/// The same for one command only: other Pods run on. Empty: for all.
-pub fn kubelet_of(world: &World, only: &'static str, agent: Agent) -> Running {
+/// The same for these commands only: other Pods run on. None: for all.
+pub fn kubelet_of(world: &World, only: &'static [&'static str], agent: Agent) -> Running {
     let pods: Api<Pod> = world.api();
     // Seen in the store: a list through the client each time would be most of what a test takes.
     let store = world.kube.store().clone();
@@ -145,12 +147,12 @@ fn is_due(pod: &Value) -> bool {
     owners.any(|owner| owner["kind"] == "Job") && !has_ended
 }
 
-async fn end(pods: &Api<Pod>, pod: &Pod, only: &str, agent: &Agent) -> Result<()> {
+async fn end(pods: &Api<Pod>, pod: &Pod, only: &[&str], agent: &Agent) -> Result<()> {
     let spec = pod.spec.as_ref().context("a Pod has a spec")?;
     let container = &spec.containers[0];
     let command =
         container.command.as_ref().and_then(|command| command.last()).context("it has a command")?;
-    if !only.is_empty() && command != only {
+    if !only.is_empty() && !only.contains(&command.as_str()) {
         return Ok(());
     }
     let mut env = container.env.iter().flatten();

@@ -6,12 +6,11 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use quorate_api::backup::{BackupCondition, BackupPhase, BackupResult, DeletionPolicy, EtcdBackupStatus};
 use quorate_api::job::{
-    Answer, BackupOrder, Failure, FailureKind, InspectOrder, Manifest, SIGNING_KEY, SIGNING_KEY_BYTES,
-    SIGNING_SECRET,
+    Answer, BackupOrder, Failure, FailureKind, Manifest, SIGNING_KEY, SIGNING_KEY_BYTES, SIGNING_SECRET,
 };
 use quorate_api::status::{EtcdClusterStatus, MemberStatus};
 use quorate_api::{EtcdBackup, EtcdCluster, Explanation, Reason, duration, keys};
-use quorate_manifests::backup::{self, Of};
+use quorate_manifests::backup::{self, ExistingOrder, Of};
 use quorate_manifests::record;
 use quorate_model::{ClusterId, Instant, MemberName};
 
@@ -125,7 +124,7 @@ pub enum Act {
     /// The Job of the try in the status to see the object of one that stands for an existing one.
     Inspect {
         /// The order.
-        order: Box<InspectOrder>,
+        order: Box<ExistingOrder>,
         /// How long it may take.
         seconds: i64,
     },
@@ -489,7 +488,9 @@ fn scratch(failure: &Failure) -> Option<u64> {
 pub(super) fn try_again(seen: Seen<'_>, mut status: EtcdBackupStatus, why: &Explanation) -> Decision {
     let next = seen.now.0.saturating_add(delay(status.attempts));
     let (attempts, retries) = (status.attempts, seen.backup.spec.retries);
-    if attempts > retries || next >= deadline(seen.backup, &status, seen.now) {
+    // A look costs nobody anything.
+    let is_last = attempts > retries && seen.backup.spec.existing.is_none();
+    if is_last || next >= deadline(seen.backup, &status, seen.now) {
         let text = format!("{}. It was tried {attempts} times", why.message());
         return failed(seen, status, Explanation::new(why.reason(), text));
     }

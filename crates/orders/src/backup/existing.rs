@@ -1,13 +1,15 @@
-//! What is next for an EtcdBackup that stands for an object which another EtcdBackup wrote (`spec.existing`): a Job looks for that object, by
-//! its manifest and size, and what it finds is the status. Nothing is written to the store, nothing is removed from it, and it holds up no backup:
-//! it has no finalizer, and its Job goes with it.
+//! What is next for an EtcdBackup that stands for an object which is in the store already (`spec.existing`): a Job looks for that object, or for
+//! the newest of a cluster, by manifest and size, and what it finds is the status. It is found once. Nothing is written to the store, nothing is
+//! removed from it, and it holds up no backup: it has no finalizer, and its Job goes with it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_core::ResourceExt as _;
-use quorate_api::backup::{BackupCondition, BackupPhase, BackupResult, EtcdBackupStatus, ExistingObject};
-use quorate_api::job::{Answer, InspectOrder, Manifest};
+use quorate_api::backup::{
+    BackupCondition, BackupPhase, BackupResult, EtcdBackupStatus, ExistingObject, FailedLook,
+};
+use quorate_api::job::{Answer, FoundBackup};
 use quorate_api::{EtcdBackup, Explanation, Reason, keys};
-use quorate_manifests::backup::inspect_order;
+use quorate_manifests::backup::{ExistingOrder, existing_order};
 use quorate_manifests::job::inspect_name;
 use quorate_model::Instant;
 
@@ -34,7 +36,7 @@ pub(super) fn decide(seen: Seen<'_>, status: EtcdBackupStatus) -> Decision {
             Decision { status, act, event: None }
         }
         Some(BackupPhase::Pending | BackupPhase::Running | BackupPhase::Deleting) | None => {
-            let Some(order) = inspect_order(seen.backup) else {
+            let Some(order) = existing_order(seen.backup) else {
                 // The definition refuses it; this also covers one that was edited.
                 let text = "spec.existing needs source.cluster. Create another EtcdBackup with it";
                 return failed(seen, status, Explanation::new(Reason::OrderRefused, text));
@@ -78,7 +80,7 @@ pub fn inspects_before<'a>(
 }
 
 /// No try is under way: the next one begins, or it is waited.
-fn begin(seen: Seen<'_>, mut status: EtcdBackupStatus, order: InspectOrder) -> Decision {
+fn begin(seen: Seen<'_>, mut status: EtcdBackupStatus, order: ExistingOrder) -> Decision {
     if let Some(act) = before_the_next(seen, &status) {
         return Decision { status, act, event: None };
     }
@@ -104,7 +106,7 @@ fn begin(seen: Seen<'_>, mut status: EtcdBackupStatus, order: InspectOrder) -> D
 }
 
 /// A try is under way.
-fn attempt(seen: Seen<'_>, status: EtcdBackupStatus, order: InspectOrder) -> Decision {
+fn attempt(seen: Seen<'_>, status: EtcdBackupStatus, order: ExistingOrder) -> Decision {
     let name = status.job_name.clone().unwrap_or_default();
     let job = seen.jobs.iter().find(|(job, _)| job.metadata.name.as_deref() == Some(&name));
     let is_late = deadline(seen.backup, &status, seen.now) <= seen.now.0;
@@ -127,58 +129,136 @@ fn attempt(seen: Seen<'_>, status: EtcdBackupStatus, order: InspectOrder) -> Dec
     }
     if let JobOutcome::Answered(Answer::Failed(failure)) = outcome {
         let why = Explanation::new(failure.kind.into(), failure.message.clone());
-        return if failure.kind.may_pass() {
-            try_again(seen, status, &why)
+        return if failure.kind.may_pass() || is_waited_for(seen.backup) {
+            look_again(seen, status, &why)
         } else {
             failed(seen, status, why)
         };
     }
-    let found =
-        |answer: &Answer| if let Answer::Inspected(found) = answer { Some(found.clone()) } else { None };
+    let found = |answer: &Answer| match answer {
+        Answer::Inspected(manifest) => {
+            Some(FoundBackup { manifest: manifest.clone(), ..FoundBackup::default() })
+        }
+        Answer::Found(found) => Some(found.clone()),
+        _ => None,
+    };
     match outcome.ended(found) {
-        Some(Ok(manifest)) => complete(seen, status, &manifest),
-        Some(Err((reason, text))) => try_again(seen, status, &Explanation::new(reason, text)),
+        Some(Ok(found)) => complete(seen, status, &found),
+        Some(Err((reason, text))) => look_again(seen, status, &Explanation::new(reason, text)),
         None => Decision { status, act: Act::Wait(None), event: None },
     }
 }
 
+/// Whether a restore waits for it: a person may mend the store, or a backup come into it, and nothing else does what it does.
+fn is_waited_for(backup: &EtcdBackup) -> bool {
+    backup
+        .spec
+        .existing
+        .as_ref()
+        .is_some_and(|existing| existing.latest.is_some() || existing.without_manifest)
+}
+
+/// The next look follows. Why the last one failed stays until one succeeds: nothing else is known.
+fn look_again(seen: Seen<'_>, mut status: EtcdBackupStatus, why: &Explanation) -> Decision {
+    status.failed_look =
+        Some(FailedLook { reason: why.reason().as_str().to_owned(), message: why.message().to_owned() });
+    try_again(seen, status, why)
+}
+
 /// The object is there. The Job has compared it: what its image makes of an order is not known here.
-fn complete(seen: Seen<'_>, mut status: EtcdBackupStatus, manifest: &Manifest) -> Decision {
-    let spec = &seen.backup.spec;
-    let is_it = |existing: &ExistingObject| existing.is(&manifest.key, &manifest.stored_sha256);
-    if !spec.existing.as_ref().is_some_and(is_it) || manifest.origin.cluster != spec.source.cluster {
+fn complete(seen: Seen<'_>, mut status: EtcdBackupStatus, found: &FoundBackup) -> Decision {
+    let (spec, FoundBackup { manifest, .. }) = (&seen.backup.spec, found);
+    let Some(existing) = &spec.existing else {
+        return Decision { status, act: Act::Wait(None), event: None };
+    };
+    let names_cluster = existing.latest.is_none() && !existing.without_manifest;
+    let is_it = existing.is(&manifest.key, &manifest.stored_sha256)
+        && manifest.stored_sha256.len() == 64
+        && !manifest.key.is_empty();
+    if !is_it || (names_cluster && manifest.origin.cluster != spec.source.cluster) {
         let text =
             format!("the object {} is not the one that spec.existing and spec.source name", manifest.key);
         return failed(seen, status, Explanation::new(Reason::ChecksumMismatch, text));
     }
     let url = spec.destination.url(&manifest.key);
+    let why = Explanation::new(Reason::BackupComplete, told(existing, &url, found));
+    status.result = Some(BackupResult::new(manifest, url));
+    status.failed_look = None;
+    let status = state(seen, status, BackupPhase::Complete, BackupCondition::Complete, &why);
+    Decision { status, act: Act::Wait(Some(seen.now)), event: Some((false, why)) }
+}
+
+/// What was found, for people.
+fn told(existing: &ExistingObject, url: &str, found: &FoundBackup) -> String {
+    let FoundBackup { manifest, age, seen, skipped } = found;
+    if existing.without_manifest && manifest.started.is_empty() {
+        return format!(
+            "{url} is in the store. No manifest that can be believed describes it, so its revision, its version, and whose data it has are not \
+             known before it is read"
+        );
+    }
     let unsigned = match manifest.signature {
         Some(_) => "",
         None => ". No key of this namespace has signed that manifest",
     };
-    let text = format!(
-        "{url} is in the store, by its manifest and size: begun at {}, revision {} of etcd {}{unsigned}",
+    let what = format!(
+        "begun at {}, revision {} of etcd {}",
         manifest.started, manifest.revision, manifest.etcd_version
     );
-    let why = Explanation::new(Reason::BackupComplete, text);
-    status.result = Some(BackupResult::new(manifest, url));
-    let status = state(seen, status, BackupPhase::Complete, BackupCondition::Complete, &why);
-    Decision { status, act: Act::Wait(Some(seen.now)), event: Some((false, why)) }
+    if existing.latest.is_none() {
+        return format!("{url} is in the store, by its manifest and size: {what}{unsigned}");
+    }
+    let left_out = match &skipped[..] {
+        [] => String::new(),
+        notes => format!(". Left out: {}", notes.join("; ")),
+    };
+    format!(
+        "{url} is the newest backup, by its manifest and size: {what}, of cluster ID {}, {age} old when it was found{unsigned}. {seen}{left_out}",
+        manifest.cluster_id
+    )
 }
 
 /// The status while a Job looks for it.
 fn looks(seen: Seen<'_>, status: EtcdBackupStatus, stuck: Option<&str>) -> EtcdBackupStatus {
     let name = status.job_name.as_deref().unwrap_or_default();
     let stuck = stuck.map(|stuck| format!(". {stuck}")).unwrap_or_default();
-    let text = format!("Job {name} looks for the object, attempt {}{stuck}", status.attempts);
+    let what = what(seen.backup);
+    let text = format!("Job {name} looks for {what}, attempt {}{stuck}", status.attempts);
     let why = Explanation::new(Reason::BackupRunning, text);
     state(seen, status, BackupPhase::Running, BackupCondition::Running, &why)
 }
 
-fn inspect(seen: Seen<'_>, status: &EtcdBackupStatus, order: InspectOrder) -> Act {
+/// What is looked for, for people.
+fn what(backup: &EtcdBackup) -> String {
+    let spec = &backup.spec;
+    let Some(existing) = &spec.existing else { return String::new() };
+    let Some(latest) = &existing.latest else {
+        return format!("the object {}", spec.destination.url(&existing.key));
+    };
+    let own = backup.metadata.namespace.as_deref().unwrap_or_default();
+    let of = match (&latest.cluster, &latest.cluster_id) {
+        (Some(cluster), None) => {
+            format!("EtcdCluster {}/{cluster}", latest.cluster_namespace.as_deref().unwrap_or(own))
+        }
+        (cluster, id) => {
+            let of =
+                cluster.as_ref().map_or_else(String::new, |cluster| format!(" of EtcdCluster {cluster}"));
+            format!("cluster ID {}{of}", id.as_deref().unwrap_or_default())
+        }
+    };
+    format!("the newest backup of {of} in {}", spec.destination.url(""))
+}
+
+fn inspect(seen: Seen<'_>, status: &EtcdBackupStatus, order: ExistingOrder) -> Act {
+    let longest = match &order {
+        ExistingOrder::Inspect(_) => LONGEST_LOOK,
+        ExistingOrder::Find(_) => LONGEST_SEARCH,
+    };
     let seconds = (deadline(seen.backup, status, seen.now) - seen.now.0) / 1000;
-    Act::Inspect { order: Box::new(order), seconds: seconds.min(LONGEST_LOOK) }
+    Act::Inspect { order: Box::new(order), seconds: seconds.min(longest) }
 }
 
 /// How many seconds a Job has for it: a Pod that hangs does not hold it up until the deadline.
 const LONGEST_LOOK: i64 = 600;
+/// How many it has for the newest of a store: a bucket may have millions of objects.
+const LONGEST_SEARCH: i64 = 3600;

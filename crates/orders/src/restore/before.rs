@@ -192,18 +192,23 @@ fn counts(seen: &Seen<'_>, taken: &TakenBefore) -> bool {
     in_place::counts_until(seen.restore, taken).is_none_or(|until| seen.now < until)
 }
 
-/// The EtcdBackup whose object is restored: it tells to whom the backup is encrypted. With `latest`, that which the manifest names, if it is
-/// still here and its object is the one that was found. One that is not encrypted does not tell that where identities are given.
+/// The EtcdBackup whose object is restored: it tells to whom the backup is encrypted. One that stands for an object does not tell that; the one
+/// that wrote the object does, if it is still here.
 fn named<'a>(seen: &Seen<'a>) -> Option<&'a EtcdBackup> {
-    let snapshot = &seen.restore.spec.snapshot;
-    let Some(latest) = &snapshot.latest else { return seen.backup };
-    let found = seen.restore.status.as_ref()?.latest_backup.as_ref()?.found.as_ref()?;
-    let name = found.backup_in(seen.restore.metadata.namespace.as_deref()?)?;
-    let backup = seen.backups.iter().copied().find(|backup| backup.metadata.name.as_deref() == Some(name))?;
-    let result = backup.status.as_ref()?.result.as_ref()?;
-    let is_it =
-        backup.spec.destination.is_same_place(&latest.destination) && result.stored_sha256 == found.sha256;
-    (is_it && (backup.spec.encryption.is_some() || snapshot.identities_secret.is_none())).then_some(backup)
+    let named = seen.backup?;
+    let object = |backup: &EtcdBackup| Some(backup.status.as_ref()?.result.as_ref()?.stored_sha256.clone());
+    let wrote_it = |backup: &&EtcdBackup| {
+        backup.spec.existing.is_none()
+            && backup.spec.destination.is_same_place(&named.spec.destination)
+            && object(backup).is_some()
+            && object(backup) == object(named)
+    };
+    // One that is not encrypted does not tell to whom where identities are given.
+    let tells = |backup: &&EtcdBackup| {
+        backup.spec.encryption.is_some() || seen.restore.spec.snapshot.identities_secret.is_none()
+    };
+    let writer = || seen.backups.iter().copied().find(wrote_it).filter(tells);
+    Some(named).filter(|named| named.spec.existing.is_none()).or_else(writer).or(Some(named))
 }
 
 /// How many were ordered.

@@ -8,10 +8,11 @@ use quorate_api::status::{EtcdClusterStatus, OrderedBy};
 use quorate_api::{ConditionType, EtcdBackup, EtcdCluster, EtcdRestore, Explanation, Reason, keys};
 use quorate_manifests::job::read_name;
 use quorate_manifests::restore::{is_given_again, is_of_earlier_incarnation, is_outlived, object, until};
+use quorate_manifests::restored;
 use quorate_model::{Instant, Span};
 
 use super::reading::{self, NextAct};
-use super::{age, backups, before, newest, whose};
+use super::{age, backups, before, whose};
 use crate::conditions::{ConditionValue, set};
 use crate::outcome::JobOutcome;
 use crate::ready;
@@ -30,11 +31,11 @@ pub struct Seen<'a> {
     pub restore: &'a EtcdRestore,
     /// The EtcdCluster that it names, if it exists.
     pub cluster: Option<&'a EtcdCluster>,
-    /// The EtcdBackup that it names.
+    /// The EtcdBackup that it names, or that stands for what it names.
     pub backup: Option<&'a EtcdBackup>,
     /// Every EtcdBackup of its namespace.
     pub backups: &'a [&'a EtcdBackup],
-    /// The Jobs that find or read its snapshot, and what each has come to.
+    /// The Jobs that read its snapshot, and what each has come to.
     pub jobs: &'a [(&'a Job, JobOutcome)],
     /// The time.
     pub now: Instant,
@@ -248,9 +249,15 @@ fn not_begun(
                 *then = reading::hold(all, status);
                 return (RestorePhase::Pending, why);
             }
-            if let Some((next, why)) = newest::decide(all, status) {
-                *then = next;
-                return (RestorePhase::Pending, why);
+            if all.backup.is_none()
+                && let Some(made) = restored::for_restore(restore, Some(cluster))
+            {
+                let text = format!(
+                    "EtcdBackup {} is created, and finds what is to be restored. No member is stopped before",
+                    made.metadata.name.as_deref().unwrap_or_default()
+                );
+                *then = NextAct::Backup(Box::new(made));
+                return pending(Reason::OrderPending, text);
             }
             let (next, unread) = reading::decide(all, object(restore, all.backup), status);
             *then = next;

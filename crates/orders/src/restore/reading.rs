@@ -6,7 +6,7 @@
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use quorate_api::bootstrap::RestoreSource;
-use quorate_api::job::{Answer, FindOrder, Manifest, ReadOrder, Source};
+use quorate_api::job::{Answer, Manifest, ReadOrder, Source};
 use quorate_api::restore::{EtcdRestoreStatus, ReadSnapshot, Reading};
 use quorate_api::status::WaitingOrder;
 use quorate_api::{EtcdBackup, Explanation, Reason};
@@ -15,7 +15,6 @@ use quorate_manifests::restore::READING_COUNTS;
 use quorate_model::{Instant, Span};
 
 use super::decide::Seen;
-use crate::latest;
 use crate::outcome::JobOutcome;
 use crate::time::timestamp;
 
@@ -35,15 +34,8 @@ pub enum NextAct {
         /// The order.
         order: Box<ReadOrder>,
     },
-    /// The EtcdBackup of the data that are given up does not exist yet.
+    /// The EtcdBackup of the data that are given up, or of the object that is restored, does not exist yet.
     Backup(Box<EtcdBackup>),
-    /// A try to find the newest backup is due, or its Job is missing.
-    Find {
-        /// The number of the try.
-        attempt: u32,
-        /// The order.
-        order: Box<FindOrder>,
-    },
     /// The answer of this Job is recorded, or not needed any more.
     DeleteJob(String),
 }
@@ -115,9 +107,7 @@ pub(crate) fn hold(seen: &Seen<'_>, status: &mut EtcdRestoreStatus) -> NextAct {
 
 /// The Job of the try that is recorded is refused.
 pub fn refused(status: &mut EtcdRestoreStatus, text: &str, now: Instant) {
-    if let Some(look) = status.latest_backup.as_mut().filter(|look| look.found.is_none()) {
-        latest::refused(look, text, now);
-    } else if let Some(reading) = &mut status.reading {
+    if let Some(reading) = &mut status.reading {
         let text = format!("the Job is refused: {text}");
         fail(reading, Reason::WriteRefused, &text, now);
     }

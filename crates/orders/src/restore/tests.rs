@@ -3,9 +3,10 @@
 mod before;
 
 use k8s_openapi::api::batch::v1::Job;
-use quorate_api::job::{Answer, Failure, FailureKind, FoundBackup, Manifest, Origin};
+use quorate_api::job::{Answer, Failure, FailureKind, Manifest, Origin};
 use quorate_api::restore::{EtcdRestoreStatus, RestorePhase};
 use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore};
+use quorate_manifests::restored;
 use quorate_model::Instant;
 use serde_json::{Value, json};
 
@@ -23,7 +24,18 @@ fn read() -> Value {
 }
 
 fn decided(status: &Value, of: Option<&EtcdCluster>, jobs: &[(&Job, JobOutcome)], now: Instant) -> Decision {
-    decide(Seen { restore: &restore(status), cluster: of, backup: None, backups: &[], jobs, now })
+    let restore = restore(status);
+    let found = found(&restore, of);
+    decide(Seen { restore: &restore, cluster: of, backup: Some(&found), backups: &[], jobs, now })
+}
+
+/// The EtcdBackup that stands for the snapshot of an order, and has found it.
+fn found(restore: &EtcdRestore, cluster: Option<&EtcdCluster>) -> EtcdBackup {
+    let mut made = restored::for_restore(restore, cluster).unwrap();
+    let result = json!({"key": "k", "storedSha256": SHA256});
+    made.status =
+        Some(serde_json::from_value(json!({"phase": "Complete", "attempts": 1, "result": result})).unwrap());
+    made
 }
 
 fn restore(status: &Value) -> EtcdRestore {
@@ -237,7 +249,15 @@ fn of_data(of: &Value, manifest: Manifest) -> (EtcdRestoreStatus, NextAct) {
     let waits = json!([{"orderedBy": ordered_by("u1"), "reason": "RestoreBackupFirst", "message": "a backup comes first"}]);
     let present = cluster(&json!({"clusterID": "a1", "waitingOrders": waits}));
     let decided = |order: &EtcdRestore, jobs: &[(&Job, JobOutcome)]| {
-        decide(Seen { restore: order, cluster: Some(&present), backup: None, backups: &[], jobs, now: NOW })
+        let found = found(order, Some(&present));
+        decide(Seen {
+            restore: order,
+            cluster: Some(&present),
+            backup: Some(&found),
+            backups: &[],
+            jobs,
+            now: NOW,
+        })
     };
     order.status = Some(decided(&order, &[]).status);
     let manifest = Manifest { snapshot_bytes: 4096, ..manifest };
@@ -411,10 +431,11 @@ fn o05_a_backup_that_comes_first_for_a_moment_ends_no_reading_and_no_job_has_a_n
     let present = cluster(&json!({"clusterID": "a1"}));
     let runs_first = backup("demo", "2027-01-15T07:00:00Z", &json!({}), "Running");
     let waiting = |status: &Value, jobs: &[(&Job, JobOutcome)]| {
+        let restore = restore(status);
         decide(Seen {
-            restore: &restore(status),
+            restore: &restore,
             cluster: Some(&present),
-            backup: None,
+            backup: Some(&found(&restore, None)),
             backups: &[&runs_first],
             jobs,
             now: NOW,
@@ -516,7 +537,7 @@ fn o05_a_backup_that_was_ordered_before_it_is_over_before_a_member_is_stopped() 
         let seen = Seen {
             restore: &restore,
             cluster: Some(of),
-            backup: None,
+            backup: Some(&found(&restore, None)),
             backups: &[backup],
             jobs: &[],
             now: NOW,
@@ -578,8 +599,9 @@ fn o05_it_waits_for_no_backup_that_waits_for_it_or_that_nobody_knows_to_begin() 
     };
     let waits_in = |cluster_status: &Value, backups: &[&EtcdBackup]| {
         let (restore, present) = (restore(&read()), cluster(cluster_status));
-        let seen =
-            Seen { restore: &restore, cluster: Some(&present), backup: None, backups, jobs: &[], now: NOW };
+        let found = found(&restore, None);
+        let backup = Some(&found);
+        let seen = Seen { restore: &restore, cluster: Some(&present), backup, backups, jobs: &[], now: NOW };
         decide(seen).status.snapshot.is_none()
     };
     let serves = quorum("True", "2027-01-15T07:00:00Z");
@@ -618,7 +640,7 @@ fn o13_an_order_that_git_gives_again_after_the_way_back_has_failed_and_says_how_
 }
 
 #[test]
-fn o02_the_newest_backup_is_found_then_read_and_no_other_one_is_restored() {
+fn o02_what_is_named_by_its_place_is_found_by_an_etcdbackup_then_read_and_no_other_one_is_restored() {
     let newest = |status: &Value| -> EtcdRestore {
         let mut restore = restore(status);
         restore.spec.snapshot = serde_json::from_value(json!({"latest": {
@@ -628,47 +650,40 @@ fn o02_the_newest_backup_is_found_then_read_and_no_other_one_is_restored() {
         restore
     };
     let cluster = cluster(&json!({"clusterID": "a1"}));
-    let decided = |status: &Value, jobs: &[(&Job, JobOutcome)]| {
+    let decided = |status: &Value, backup: Option<&EtcdBackup>, jobs: &[(&Job, JobOutcome)]| {
         decide(Seen {
             restore: &newest(status),
             cluster: Some(&cluster),
-            backup: None,
+            backup,
             backups: &[],
             jobs,
             now: NOW,
         })
     };
-    let begun = decided(&json!({}), &[]);
-    let NextAct::Find { attempt: 1, order } = &begun.then else { panic!("{:?}", begun.then) };
-    assert_eq!((order.cluster_id.as_deref(), order.except.as_deref()), (Some("a1"), Some("-u1")));
-    let pending = &begun.status.conditions[0];
-    assert!(
-        pending.reason == "OrderPending" && pending.message.contains("the newest backup of cluster ID a1"),
-        "{pending:?}"
-    );
-    let job: Job = serde_json::from_value(json!({"metadata": {"name": "find-backup-u1-1"}})).unwrap();
+    let begun = decided(&json!({}), None, &[]);
+    let NextAct::Backup(made) = &begun.then else { panic!("{:?}", begun.then) };
+    assert_eq!(made.metadata.name.as_deref(), Some("restored-u1"));
+    assert_eq!(made.metadata.owner_references.as_ref().unwrap()[0].kind, "EtcdRestore");
+    let latest = made.spec.existing.as_ref().unwrap().latest.as_ref().unwrap();
+    assert_eq!(latest.cluster_id.as_deref(), Some("a1"));
+    assert_eq!(begun.status.conditions[0].reason, "OrderPending");
     let status = |of: &Decision| serde_json::to_value(&of.status).unwrap();
-    let refused = Answer::Failed(Failure::new(FailureKind::Ambiguous, "two clusters"));
-    let failed = decided(&status(&begun), &[(&job, JobOutcome::Answered(refused))]);
-    assert_eq!(failed.status.conditions[0].reason, "BackupAmbiguous");
-    assert_eq!(failed.then, NextAct::DeleteJob("find-backup-u1-1".to_owned()));
 
-    let found =
-        FoundBackup { key: "k".to_owned(), sha256: SHA256.to_owned(), revision: 7, ..FoundBackup::default() };
-    let found = decided(&status(&begun), &[(&job, JobOutcome::Answered(Answer::Found(found)))]);
-    assert_eq!(found.then, NextAct::DeleteJob("find-backup-u1-1".to_owned()));
-    assert!(
-        found.status.conditions[0].message.contains("It is read next"),
-        "{:?}",
-        found.status.conditions[0]
-    );
-    let reading = decided(&status(&found), &[]);
+    let mut found = made.as_ref().clone();
+    let waits = decided(&status(&begun), Some(&found), &[]);
+    assert_eq!(waits.then, NextAct::Wait, "it is looked for");
+    found.status = serde_json::from_value(json!({"phase": "Complete", "attempts": 1,
+        "result": {"key": "k", "storedSha256": SHA256, "revision": 7}}))
+    .unwrap();
+    let reading = decided(&status(&waits), Some(&found), &[]);
     let NextAct::Read { order, .. } = &reading.then else { panic!("{:?}", reading.then) };
     assert_eq!((order.source.key.as_str(), order.source.sha256.as_deref()), ("k", Some(SHA256)));
     // It is not in the store any more: that is reported, and no other one is taken.
     let reads: Job = serde_json::from_value(json!({"metadata": {"name": "read-backup-u1-1"}})).unwrap();
     let gone = Answer::Failed(Failure::new(FailureKind::NotInStore, "b/k does not exist"));
-    let gone = decided(&status(&reading), &[(&reads, JobOutcome::Answered(gone))]);
+    let gone = decided(&status(&reading), Some(&found), &[(&reads, JobOutcome::Answered(gone))]);
     assert_eq!(gone.status.conditions[0].reason, "NotInStore");
-    assert_eq!(gone.status.latest_backup, found.status.latest_backup);
+    // Who may create EtcdBackups may have created one of that name.
+    found.metadata.owner_references = None;
+    assert_eq!(decided(&status(&waits), Some(&found), &[]).then, NextAct::Wait);
 }

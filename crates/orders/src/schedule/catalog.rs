@@ -220,7 +220,10 @@ fn page(
 
 /// Whether an EtcdBackup is of this object: it wrote it, or stands for it.
 fn stands_for(backup: &EtcdBackup, order: &ListOrder, key: &str) -> bool {
-    quorate_manifests::backup::object_key(backup) == key
+    // That of a restore goes with it.
+    let stays = backup.spec.existing.is_none() || backup.metadata.owner_references.is_none();
+    stays
+        && quorate_manifests::backup::object_key(backup) == key
         && backup.spec.destination.is_same_place(&order.destination)
 }
 

@@ -564,7 +564,7 @@ impl Observed {
     fn backups_to_read(&self, now: Instant) -> Vec<Task> {
         let Some(cluster) = parsed(&self.cluster) else { return Vec::new() };
         let mut names = restore::backups_to_read(&self.restores(), &self.snapshot, now);
-        names.extend(bootstrap::backup_to_read(cluster).map(str::to_owned));
+        names.extend(bootstrap::backup_to_read(cluster));
         names.extend(backup_before::to_read(cluster));
         names.into_iter().map(|name| Task::Backup { name }).collect()
     }
@@ -583,7 +583,7 @@ impl Observed {
             memory.add_ending_namespace(&mut self.snapshot);
         }
         // An EtcdRestore may name the same one.
-        if bootstrap::backup_to_read(cluster) == Some(name) {
+        if bootstrap::backup_to_read(cluster).as_deref() == Some(name) {
             self.snapshot.restore = bootstrap::by_backup(cluster, backup);
         } else {
             let restores: Vec<_> = self.view.restores.values().map(AsRef::as_ref).collect();

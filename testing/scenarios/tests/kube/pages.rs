@@ -43,8 +43,8 @@ async fn every_command_of_the_pages_on_backups_and_restores_works() -> Result<()
     let mut page = Commands::read("docs/restore.md")?;
     shell.run(&page.take("kubectl wait etcd/demo", &[])?).await?;
     // It did not begin with the newest backup; the etcd tier has clusters that do.
-    let printed = shell.run(&page.take("latestBackup.found", &[])?).await?;
-    ensure!(printed.trim().is_empty(), "{printed}");
+    let printed = shell.run(&page.take("etcdbackups -o wide", &[])?).await?;
+    ensure!(printed.contains("demo-now") && !printed.contains("restored-"), "{printed}");
     let old = world.one_cluster_id("demo").await?;
     let own = [("5f0a1d2c3b4e6978", old.clone()), ("name: nightly-1", "name: demo-now".to_owned())];
     let order = page.take("kind: EtcdRestore", &own)?;

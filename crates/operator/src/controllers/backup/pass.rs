@@ -403,7 +403,6 @@ impl BackupWorker {
 
     /// An EtcdCluster that still begins with it, or an EtcdRestore that is not over: of any namespace, by its name or by its object.
     fn used_by(&self, backup: &EtcdBackup) -> Option<User> {
-        let key = backup::object_key(backup);
         let name = |user: &ObjectMeta| {
             let (namespace, name) = (user.namespace.as_deref().unwrap_or_default(), user.name.as_deref());
             let name = name.unwrap_or_default();
@@ -411,7 +410,7 @@ impl BackupWorker {
         };
         let needs = |cluster: &Arc<ReadCluster>| {
             let needed = cluster.0.as_ref().ok().and_then(EtcdCluster::needs);
-            needed.is_some_and(|needed| needed.is(backup, &key))
+            needed.is_some_and(|needed| needed.is(backup))
         };
         if let Some(cluster) = self.controller.clusters.all().into_iter().find(needs) {
             return Some(User::Cluster(name(cluster.meta())));
@@ -420,7 +419,7 @@ impl BackupWorker {
         backup.status.as_ref()?.result.as_ref()?;
         let mut pending = self.controller.all_restores.all().into_iter().filter(|restore| {
             let needed = restore.0.as_ref().ok().and_then(EtcdRestore::needs);
-            needed.is_some_and(|needed| needed.is(backup, &key))
+            needed.is_some_and(|needed| needed.is(backup))
         });
         pending.next().map(|restore| User::Restore(name(restore.meta())))
     }

@@ -23,7 +23,7 @@ use crate::controllers::cluster::observe::{
 };
 use crate::controllers::cluster::publish::{self, Publication};
 use crate::controllers::cluster::report;
-use crate::controllers::cluster::{auth, backup, execute, latest, node_says, site};
+use crate::controllers::cluster::{auth, backup, execute, node_says, site};
 use crate::controllers::tls;
 use crate::runtime::controller::{Pass as Passed, Runtime, Worker as Passes};
 use crate::runtime::crash::CrashSide;
@@ -85,12 +85,11 @@ impl Passes for Worker {
         // write that is not known here would pass for news and end the back-off.
         self.memory.add_to(&mut self.known);
         let ended = self.ended(&pass);
-        let latest = latest::go_on(&shared, &pass).await;
         let waits_for_issuer = pass.planned().is_some_and(|planned| planned.waits_for_issuer());
         let issued = waits_for_issuer.then_some(Outcome::Degraded);
         let published = self.publication.keep(&shared, &pass, &mut self.memory).await;
         let Passed::Ended(ended) = ended else { return ended };
-        let ended = [latest, issued, published].into_iter().flatten().fold(ended, Outcome::min);
+        let ended = [issued, published].into_iter().flatten().fold(ended, Outcome::min);
         // The next pass is due in seconds.
         if ended >= Outcome::Degraded {
             self.clients.rest();

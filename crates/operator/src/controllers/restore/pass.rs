@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Resource as _;
 use quorate_api::restore::EtcdRestoreStatus;
 use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore, Explanation, Reason};
-use quorate_manifests::job;
+use quorate_manifests::{job, restored};
 use quorate_model::{Instant, Span, Step};
 use quorate_orders::restore::{self, Decision, NextAct, Seen, decide, has_ended};
 use quorate_reconcile::{Retry, WriteError};
@@ -22,7 +22,7 @@ use crate::runtime::pace::Outcome;
 use crate::runtime::watch::NamespacedName;
 use crate::runtime::write::{Writer, status_patch};
 
-/// How long a try to find or to read the snapshot may take.
+/// How long a try to read the snapshot may take.
 const READ_SECONDS: i64 = 3600;
 
 /// How long after a status that was not stored whole it is written again.
@@ -37,7 +37,7 @@ pub(crate) struct RestoreWorker {
     /// The status that an older CustomResourceDefinition did not store whole, and when it was written.
     not_stored: Option<(EtcdRestoreStatus, Instant)>,
     /// The versions of the caches that the last pass saw.
-    known: [u64; 3],
+    known: [u64; 4],
 }
 
 impl Worker for RestoreWorker {
@@ -64,7 +64,7 @@ impl Worker for RestoreWorker {
 impl RestoreWorker {
     pub(super) fn new(controller: RestoreController, root: NamespacedName) -> Self {
         let (reported, said) = (Reported::default(), Said::default());
-        Self { controller, root, reported, said, not_stored: None, known: [0; 3] }
+        Self { controller, root, reported, said, not_stored: None, known: [0; 4] }
     }
 
     async fn work(&mut self, restore: &EtcdRestore) -> Pass {
@@ -73,7 +73,7 @@ impl RestoreWorker {
         let at = NamespacedName::new(&self.root.namespace, &restore.spec.cluster_name);
         let cluster = self.controller.clusters.get(&at).objects.remove(&at.name).map(accepted);
         let cluster = cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok());
-        let named = restore.spec.snapshot.backup_ref.as_ref().map(|backup| backup.name.clone());
+        let named = restored::name(&restore.spec.snapshot, &restore.metadata);
         let backup = named.and_then(|name| {
             let at = NamespacedName::new(&self.root.namespace, &name);
             self.controller.backups.get(&at).objects.remove(&name)
@@ -137,9 +137,6 @@ impl RestoreWorker {
             }
             // It is written again after some time.
             NextAct::Wait if has_ended(status) => Outcome::Idle,
-            NextAct::Wait if status.latest_backup.as_ref().is_some_and(|look| look.failed.is_some()) => {
-                Outcome::Degraded
-            }
             NextAct::Wait if status.reading.as_ref().is_some_and(|reading| reading.failed.is_some()) => {
                 Outcome::Degraded
             }
@@ -148,19 +145,6 @@ impl RestoreWorker {
                 let Some(cluster) = cluster else { return Ok(Pass::Ended(Outcome::Waiting)) };
                 let (attempt, order) = (*attempt, order.as_ref());
                 let job = job::read(&seen, cluster, order, attempt, READ_SECONDS, &self.controller.defaults);
-                self.create(&seen, &job).await?
-            }
-            NextAct::Find { attempt, order } => {
-                let Some(cluster) = cluster else { return Ok(Pass::Ended(Outcome::Waiting)) };
-                let (attempt, order) = (*attempt, order.as_ref());
-                let job = job::find_for_restore(
-                    &seen,
-                    cluster,
-                    order,
-                    attempt,
-                    READ_SECONDS,
-                    &self.controller.defaults,
-                );
                 self.create(&seen, &job).await?
             }
             NextAct::Backup(backup) => self.back_up(&seen, backup).await?,
@@ -213,8 +197,8 @@ impl RestoreWorker {
         }
     }
 
-    /// Creates the EtcdBackup of the data that are given up. One that the API server refuses is reported, and tried again.
-    async fn back_up(&self, restore: &EtcdRestore, backup: &EtcdBackup) -> Result<Outcome, WriteError> {
+    /// Creates the EtcdBackup of the data that are given up, or of the object that is restored. One that the API server refuses is reported, and tried again.
+    async fn back_up(&mut self, restore: &EtcdRestore, backup: &EtcdBackup) -> Result<Outcome, WriteError> {
         let runtime = &self.controller.runtime;
         match Writer::<EtcdBackup>::new(runtime, &self.root.namespace).create(Step::X4, backup).await {
             // Created before a crash, and not yet in the cache.
@@ -225,6 +209,9 @@ impl RestoreWorker {
                 if restore.status.as_ref() != Some(&status) {
                     self.record(restore, &status).await?;
                 }
+                let name = backup.metadata.name.as_deref().unwrap_or_default();
+                let text = format!("EtcdBackup {name} is refused: {text}");
+                self.tell(restore, true, Explanation::new(Reason::WriteRefused, text));
                 Ok(Outcome::Degraded)
             }
             Err(error) => Err(error),
@@ -245,9 +232,10 @@ impl RestoreWorker {
         self.controller.jobs.get(&self.root).objects.into_values().filter(own).collect()
     }
 
-    fn versions(&self) -> [u64; 3] {
-        let RestoreController { restores, jobs, pods, .. } = &self.controller;
-        [restores.get(&self.root).seen, jobs.get(&self.root).seen, pods.get(&self.root).seen]
+    fn versions(&self) -> [u64; 4] {
+        let RestoreController { restores, jobs, pods, own_backups, .. } = &self.controller;
+        let root = &self.root;
+        [restores.get(root).seen, jobs.get(root).seen, pods.get(root).seen, own_backups.get(root).seen]
     }
 }
 

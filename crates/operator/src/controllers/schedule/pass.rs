@@ -385,10 +385,7 @@ impl ScheduleWorker {
         let of_clusters = clusters.iter().filter_map(|cluster| cluster.0.as_ref().ok()?.needs());
         let of_restores = restores.iter().filter_map(|restore| restore.0.as_ref().ok()?.needs());
         let needed: Vec<_> = of_clusters.chain(of_restores).collect();
-        let is_used = |backup: &&&EtcdBackup| {
-            let key = quorate_manifests::backup::object_key(backup);
-            needed.iter().any(|needed| needed.is(backup, &key))
-        };
+        let is_used = |backup: &&&EtcdBackup| needed.iter().any(|needed| needed.is(backup));
         backups.iter().filter(is_used).map(|backup| backup.name_any()).collect()
     }
 

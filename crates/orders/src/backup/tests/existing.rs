@@ -1,6 +1,8 @@
 //! EtcdBackups that stand for an object which another one wrote.
 
 use quorate_api::backup::BackupPhase;
+use quorate_api::job::FoundBackup;
+use quorate_manifests::backup::ExistingOrder;
 use quorate_model::ClusterRef;
 
 use super::*;
@@ -37,7 +39,8 @@ fn found(change: impl FnOnce(&mut Manifest)) -> JobOutcome {
 fn o02_what_stands_for_an_object_of_before_is_never_taken_and_is_complete_by_its_own_look() {
     let begun = next(&existing(Value::Null), &[]);
     let Act::Inspect { order, seconds } = &begun.act else { panic!("{:?}", begun.act) };
-    assert_eq!((order.key.as_str(), order.cluster.as_str(), *seconds), (KEY, "demo", 600));
+    let ExistingOrder::Inspect(order) = order.as_ref() else { panic!("{order:?}") };
+    assert_eq!((order.key.as_str(), order.cluster.as_deref(), *seconds), (KEY, Some("demo"), 600));
     assert_eq!((begun.status.job_name.as_deref(), begun.status.attempts), (Some(LOOKS), 1));
     // It is of the data of then, whatever the cluster has now.
     assert_eq!(begun.status.cluster_id, None);
@@ -131,4 +134,85 @@ fn o02_only_so_many_look_for_their_object_at_a_time_the_oldest_first() {
     assert!(waits.is_none(), "{waits:?}");
     let held = decide(Seen { waits_for: Some("existing-1"), ..Seen::only(&all[8], NOW) });
     assert_eq!((holds(&held).1.as_str(), held.status.attempts), ("BackupQueued", 0));
+}
+
+/// One that stands for the newest backup of a cluster.
+fn newest(status: Value) -> EtcdBackup {
+    let object = json!({"latest": {"cluster": "lost", "clusterNamespace": "tenant"}, "before": "2026-11-24T02:00:00Z"});
+    backup(json!({"existing": object, "deadline": "8760h"}), json!({"finalizers": null}), status)
+}
+
+#[test]
+fn o02_what_stands_for_the_newest_backup_finds_it_once_and_says_what_was_left_out() {
+    let begun = next(&newest(Value::Null), &[]);
+    let Act::Inspect { order, seconds: 3600 } = &begun.act else { panic!("{:?}", begun.act) };
+    let ExistingOrder::Find(order) = order.as_ref() else { panic!("{order:?}") };
+    let of = order.cluster.as_ref().unwrap();
+    assert_eq!((of.namespace.as_str(), of.name.as_str()), ("tenant", "lost"));
+    assert_eq!(order.before.as_deref(), Some("2026-11-24T02:00:00Z"));
+    assert!(
+        holds(&begun).2.contains("looks for the newest backup of EtcdCluster tenant/lost in"),
+        "{:?}",
+        holds(&begun)
+    );
+    let JobOutcome::Answered(Answer::Inspected(manifest)) =
+        found(|one| one.key = "tenant/lost/new.db".to_owned())
+    else {
+        panic!()
+    };
+    let answer = FoundBackup {
+        manifest,
+        age: "2h5m".to_owned(),
+        seen: "6 objects were seen".to_owned(),
+        skipped: vec!["one is not signed".to_owned()],
+    };
+    let answered = |answer: Answer| (LOOKS, JobOutcome::Answered(answer));
+    let done = next(&newest(looking()), &[answered(Answer::Found(answer))]);
+    assert_eq!(done.status.result.as_ref().unwrap().key, "tenant/lost/new.db");
+    let (_, reason, text) = holds(&done);
+    assert_eq!(reason, "BackupComplete");
+    for words in ["2h5m old when it was found", "6 objects were seen", "Left out: one is not signed"] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    // Another one is never looked for.
+    assert_eq!(next(&newest(json!(done.status)), &[]).act, Act::Rest);
+    // An answer that names nothing is no backup.
+    let empty = next(&newest(looking()), &[answered(Answer::Found(FoundBackup::default()))]);
+    assert_eq!(empty.status.result, None);
+}
+
+#[test]
+fn o02_what_a_restore_waits_for_is_looked_for_until_it_is_there_and_why_it_was_not_stays_known() {
+    let object = json!({"key": KEY, "sha256": "5".repeat(64), "withoutManifest": true});
+    let by_key = |status: Value| {
+        backup(json!({"existing": object, "deadline": "8760h"}), json!({"finalizers": null}), status)
+    };
+    for one in [&newest as &dyn Fn(Value) -> EtcdBackup, &by_key] {
+        let mut status = looking();
+        for attempt in 1..=200 {
+            status["attempts"] = json!(attempt);
+            let name = format!("inspect-backup-u1-{attempt}");
+            status["jobName"] = json!(name);
+            let again = next(&one(status.clone()), &[(&name, failure(FailureKind::NotInStore))]);
+            assert_eq!(again.status.phase, Some(BackupPhase::Pending), "attempt {attempt}");
+            let failed = again.status.failed_look.clone().unwrap();
+            assert_eq!(failed.reason, "NotInStore");
+            // The next one runs, and it is still known.
+            status["failedLook"] = json!(failed);
+            let runs = next(&one(status.clone()), &[(&name, JobOutcome::Running(None))]);
+            assert_eq!(runs.status.failed_look, Some(failed));
+        }
+    }
+    let JobOutcome::Answered(Answer::Inspected(of_none)) = found(|one| one.origin.cluster = None) else {
+        panic!()
+    };
+    let status = json!({"phase": "Running", "attempts": 1, "started": at(-60), "jobName": LOOKS,
+        "failedLook": {"reason": "NotInStore", "message": "x"}});
+    let done = next(&by_key(status), &[(LOOKS, JobOutcome::Answered(Answer::Inspected(of_none)))]);
+    assert_eq!((done.status.phase, done.status.failed_look), (Some(BackupPhase::Complete), None));
+    assert!(
+        holds(&next(&by_key(looking()), &[(LOOKS, found(|one| one.origin.cluster = None))]))
+            .2
+            .contains("not known before it is read")
+    );
 }

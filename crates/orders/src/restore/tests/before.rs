@@ -6,7 +6,7 @@ use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore};
 use quorate_model::Instant;
 use serde_json::{Value, json};
 
-use super::{NOW, SHA256, cluster, kept, ordered_by, read, restore};
+use super::{NOW, SHA256, cluster, found, kept, ordered_by, read, restore};
 use crate::restore::{Decision, NextAct, Seen, backup_refused, decide};
 
 /// An EtcdCluster that waits for nothing but the backup.
@@ -32,8 +32,8 @@ fn order(status: &Value, mode: &str) -> EtcdRestore {
 }
 
 fn decided(restore: &EtcdRestore, of: &EtcdCluster, backups: &[&EtcdBackup], now: Instant) -> Decision {
-    let seen = Seen { restore, cluster: Some(of), backup: None, backups, jobs: &[], now };
-    decide(seen)
+    let found = found(restore, Some(of));
+    decide(Seen { restore, cluster: Some(of), backup: Some(&found), backups, jobs: &[], now })
 }
 
 fn ordered(decision: &Decision) -> EtcdBackup {
@@ -273,11 +273,7 @@ fn o05_with_latest_the_backup_that_was_found_tells_to_whom_and_by_what_pods() {
     }))
     .unwrap();
     let of_latest = |mode: &str| {
-        let mut status = read();
-        status["latestBackup"] = json!({"attempt": 1, "found": {"key": "k", "sha256": SHA256, "bytes": 4096, "revision": 9,
-            "etcdVersion": "3.6.16", "clusterID": "a1", "backup": "default/nightly", "started": "2027-01-15T07:00:00Z",
-            "finished": "2027-01-15T07:00:00Z", "age": "1h0m", "objects": 2, "manifests": 1, "ofCluster": 1}});
-        let mut order = serde_json::to_value(order(&status, mode)).unwrap();
+        let mut order = serde_json::to_value(order(&read(), mode)).unwrap();
         order["spec"]["snapshot"] = json!({"identitiesSecret": {"name": "age"},
             "latest": {"destination": {"s3": {"bucket": "b"}}, "cluster": "demo"}});
         serde_json::from_value::<EtcdRestore>(order).unwrap()

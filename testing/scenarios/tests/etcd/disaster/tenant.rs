@@ -19,7 +19,7 @@ const COMMANDS: [&str; 18] = [
     "kubectl apply -n tenant -f secrets.json",
     "kubectl apply -n tenant -f demo.yaml",
     "kubectl annotate -n tenant --overwrite secret demo-ca operator.etcd.io/cluster-uid=$(kubectl get -n tenant etcd demo -o jsonpath='{.metadata.uid}')",
-    "kubectl get -n tenant etcd demo -o jsonpath='{.status.latestBackup.found}'",
+    "kubectl get -n tenant etcdbackups -o wide",
     "kubectl wait -n tenant etcd/demo --for=condition=Available --timeout=15m",
     "kubectl apply -n tenant -f schedules.yaml",
     "kubectl get pvc -n tenant -l operator.etcd.io/cluster=demo",
