@@ -12,7 +12,7 @@ use quorate_manifests::restored;
 use quorate_model::{Instant, Span};
 
 use super::reading::{self, NextAct};
-use super::{age, backups, before, whose};
+use super::{age, backups, before, tenants, whose};
 use crate::conditions::{ConditionValue, set};
 use crate::outcome::JobOutcome;
 use crate::ready;
@@ -83,6 +83,7 @@ pub fn decide(seen: Seen<'_>) -> Decision {
         None => found,
     };
     let why = age::told(&seen, &status, phase, whose::told(&seen, &status, phase, why));
+    let why = tenants::told(seen.cluster, phase, why);
     status.phase = Some(phase);
     if phase == RestorePhase::Running && status.started.is_none() {
         status.started = Some(Time(timestamp(now)));

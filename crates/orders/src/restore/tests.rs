@@ -632,6 +632,22 @@ fn o05_it_waits_for_no_backup_that_waits_for_it_or_that_nobody_knows_to_begin() 
 }
 
 #[test]
+fn n14_an_order_names_the_tenants_whose_data_go_back() {
+    let message = "DataStore shared is written. Tenants a/one, b/two use it";
+    let told = |annotations: Value| {
+        let mut of =
+            cluster(&json!({"clusterID": "a1", "conditions": [{"type": "DataStoreReady", "status": "True",
+            "reason": "Published", "message": message, "lastTransitionTime": "2027-01-15T07:00:00Z"}]}));
+        of.metadata.annotations = serde_json::from_value(annotations).unwrap();
+        let status = decided(&read(), Some(&of), &[], NOW).status;
+        status.conditions.iter().find(|one| one.type_ == "Pending").unwrap().message.clone()
+    };
+    let text = told(json!({"operator.etcd.io/kamaji-datastore": "shared"}));
+    assert!(text.contains("one that was created since begins empty") && text.ends_with(message), "{text}");
+    assert!(!told(json!({})).contains("Kamaji"));
+}
+
+#[test]
 fn o13_an_order_that_git_gives_again_after_the_way_back_has_failed_and_says_how_to_mean_it() {
     let taken_back =
         json!({"clusterID": "a1", "bootstrap": {"attempt": 1, "adoptedBy": "c1", "takenBack": true}});

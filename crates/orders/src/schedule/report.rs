@@ -4,9 +4,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_core::ResourceExt as _;
 use quorate_api::backup::{BackupCondition, BackupPhase, DeletionPolicy};
 use quorate_api::schedule::{EtcdBackupScheduleStatus, FailedTest, Retention, ScheduleCondition};
-use quorate_api::{EtcdBackup, EtcdBackupSchedule, Explanation, Reason, keys};
+use quorate_api::{EtcdBackup, EtcdBackupSchedule, Explanation, Reason, duration, keys};
 use quorate_model::Instant;
 
+use super::cron::CronTimes;
 use super::decide::{
     HeldUp, Seen, at, cluster_id, complete, good_here, in_phase, is_to_come, name as name_of, phase,
 };
@@ -112,6 +113,7 @@ pub(crate) fn ready(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, held_
                 .to_owned()
         }),
         what_stays(schedule).map(str::to_owned),
+        too_long(schedule),
     ];
     let said = [why.message().trim_end_matches('.').to_owned()];
     let said: Vec<String> = said.into_iter().chain(notes.into_iter().flatten()).collect();
@@ -158,6 +160,19 @@ fn what_stays(schedule: &EtcdBackupSchedule) -> Option<&'static str> {
         ),
         DeletionPolicy::Delete => None,
     }
+}
+
+/// Whether a backup may take longer than until the next one: then times pass without one.
+fn too_long(schedule: &EtcdBackupSchedule) -> Option<String> {
+    let spec = &schedule.spec;
+    let deadline = &spec.backup_template.spec.deadline;
+    let interval = CronTimes::parse(&spec.schedule, spec.time_zone.as_deref()).ok()?.interval()? / 1000;
+    let seconds = i64::try_from(duration::seconds(deadline)?).ok()?;
+    (seconds > interval && !spec.suspend).then(|| {
+        format!(
+            "spec.backupTemplate.spec.deadline ({deadline}) is longer than the {interval} s between two backups: for as long as one takes, no other one is begun"
+        )
+    })
 }
 
 /// That a time waits because another EtcdBackup has the name of its backup.
