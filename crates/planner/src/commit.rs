@@ -174,8 +174,8 @@ fn edit(draft: &mut Draft<'_>, committed: &Target) {
 /// Whether an edit is committed although a learner is on its way.
 ///
 /// - The edit makes the learner superfluous: growth rolls it back. At size zero Pods stop at once, so that edit waits.
-/// - The learner follows the leader and is not promoted, because a voter is not healthy, or because it does not come closer: this edit may be
-///   the cure, and the learner holds the only outstanding change. It is rolled back with the commit.
+/// - The learner is not promoted, because a voter is not healthy, because it does not come closer, or because its first copy of the database
+///   never ends: this edit may be the cure, and the learner holds the only outstanding change. It is rolled back with the commit.
 /// - A database is full, and the edit gives it a larger quota: then the learner makes way for the rollout.
 /// - There is no quorum, so nothing is promoted. The edit may be the cure; the learner may be a voter already, and stays.
 fn may_make_way(draft: &Draft<'_>, desired: &Target) -> bool {

@@ -141,11 +141,17 @@ fn more_urgent(draft: &Draft<'_>, name: &MemberName) -> Option<String> {
     Some(format!("{voter} has not been healthy for more than {LEARNER_DEADLINE}, so no member is promoted"))
 }
 
-/// Why a learner that follows the leader is not promoted, and will not be soon, so that an edit need not wait for it.
+/// Why a learner is not promoted, and will not be soon, so that an edit need not wait for it.
 pub(crate) fn why_held_up(draft: &Draft<'_>, learner: &MemberName) -> Option<String> {
-    let follows = draft.status_of(learner).is_some_and(|status| status.leader.is_some());
-    if !follows || draft.is_listed_voter(learner) {
+    if draft.is_listed_voter(learner) {
         return None;
+    }
+    if draft.status_of(learner).is_none_or(|status| status.leader.is_none()) {
+        // Where the line is too thin for what is written, etcd sends one snapshot after the other, and each counts as received.
+        let since = draft.record.members.get(learner)?.since;
+        let limit = LEARNER_DEADLINE.max(copied_within(draft));
+        return (draft.earliest() - since > limit)
+            .then(|| format!("it has no copy of the leader's database after more than {limit}"));
     }
     let mut voters = draft.record.voters();
     if let Some(voter) = voters.find(|voter| draft.seen.etcd.unhealthy_since.contains_key(*voter)) {
@@ -180,9 +186,13 @@ fn deadline(draft: &Draft<'_>, name: &MemberName) -> Span {
     if !draft.pod(name).is_some_and(runs) {
         return LEARNER_DEADLINE;
     }
+    LEARNER_SYNC_DEADLINE.max(copied_within(draft))
+}
+
+/// How long the copy of the leader's database takes over the thinnest line that is waited for.
+fn copied_within(draft: &Draft<'_>) -> Span {
     let sizes = draft.record.voters().filter_map(|voter| Some(draft.status_of(voter)?.database.size));
-    let copied = Span::seconds(sizes.max().unwrap_or(0) / LEAST_SYNC_RATE);
-    LEARNER_SYNC_DEADLINE.max(copied)
+    Span::seconds(sizes.max().unwrap_or(0) / LEAST_SYNC_RATE)
 }
 
 /// What a learner waits for, with how far it is behind to the power of ten: a message that changes with each entry would be written all the time.

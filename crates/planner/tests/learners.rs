@@ -231,3 +231,24 @@ fn l15_a_learner_of_a_large_database_has_the_time_that_a_thin_line_takes() {
         assert_eq!(stage == Stage::Leaving(Leaving::RolledBack), is_given_up, "{gib} GiB, {minutes} minutes");
     }
 }
+
+/// The line is thinner than what the cluster writes: etcd sends snapshot after snapshot, and the learner answers nothing.
+#[test]
+fn l08_no_edit_waits_longer_than_a_copy_of_the_database_takes_for_a_learner_that_never_has_one() {
+    for (gib, seconds, is_committed) in [(0, 590, false), (0, 610, true), (1, 1000, false), (1, 1040, true)] {
+        let mut world = growth_that_fails();
+        world.plan_that(|plan| plan.effects.iter().any(|effect| effect.step() == Step::G6));
+        for voter in ["demo-0", "demo-1", "demo-2"] {
+            let database = Database { size: gib << 30, in_use: gib << 30, quota: None };
+            world.databases.insert(name(voter), database);
+        }
+        world.silence("demo-3");
+        world.seen.pods.get_mut(&name("demo-3")).expect("its Pod").ip = Some("10.0.0.3".to_owned());
+        world.seen.desired.size = 0;
+        let since = world.seen.record.members[&name("demo-3")].since;
+        world.now = since + Span::seconds(seconds);
+        let plan = world.plan();
+        let size = plan.record.target.as_ref().expect("a target").size;
+        assert_eq!(size == 0, is_committed, "{gib} GiB, {seconds} s: {:?}", plan.waiting);
+    }
+}
