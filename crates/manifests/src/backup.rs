@@ -13,6 +13,7 @@ use quorate_api::job::{
 use quorate_api::status::Role;
 use quorate_api::{EtcdBackup, EtcdCluster, keys, quantity};
 use quorate_model::{ClusterRef, Leaf, MemberName};
+use serde_json::{Value, json};
 
 use crate::certificate::Certificate;
 use crate::flags;
@@ -268,4 +269,15 @@ fn has_auth(cluster: &EtcdCluster) -> bool {
 fn at(backup: &EtcdBackup, cluster: &EtcdCluster) -> ClusterRef {
     let namespace = backup.metadata.namespace.as_deref().unwrap_or_default();
     ClusterRef::new(namespace, cluster.metadata.name.as_deref().unwrap_or_default())
+}
+
+/// What adds a key that signs to the Secret that is there; `None` if it has one. Only to the Secret as it was read.
+pub fn signing_key(found: &Secret, key: [u8; SIGNING_KEY_BYTES]) -> Option<Value> {
+    let is_there = found.data.as_ref().is_some_and(|data| data.contains_key(SIGNING_KEY));
+    (!is_there).then(|| {
+        json!({
+            "metadata": { "uid": found.metadata.uid, "resourceVersion": found.metadata.resource_version },
+            "data": { SIGNING_KEY: ByteString(key.to_vec()) },
+        })
+    })
 }

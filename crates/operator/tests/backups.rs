@@ -224,6 +224,24 @@ async fn o15_a_namespace_gets_one_key_that_signs_manifests_and_keeps_it() -> Res
 }
 
 #[tokio::test(start_paused = true)]
+async fn o15_a_secret_with_the_keys_of_another_namespace_gets_a_key_that_signs() -> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = kubelet(&world, able());
+    let _operator = world.operator();
+    let of_before = json!({"metadata": {"name": SIGNING_SECRET}, "data": {"of-lost": "b2YgYmVmb3Jl"}});
+    let created =
+        world.api::<Secret>().create(&PostParams::default(), &serde_json::from_value(of_before)?).await?;
+    create_backup(&world, "first", json!({})).await?;
+    until_backup(&world, "first", "Complete").await?;
+    let made = world.api::<Secret>().get(SIGNING_SECRET).await?;
+    assert_eq!(made.metadata.uid, created.metadata.uid);
+    let entries = made.data.unwrap_or_default();
+    assert_eq!(entries.get(SIGNING_KEY).map(|key| key.0.len()), Some(SIGNING_KEY_BYTES));
+    assert_eq!(entries.get("of-lost"), created.data.unwrap_or_default().get("of-lost"));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn o07_what_is_not_for_backups_is_told_and_used_once_it_says_so() -> Result<()> {
     let world = World::new().await?;
     let _kubelet = kubelet(&world, able());

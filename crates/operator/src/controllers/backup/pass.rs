@@ -309,14 +309,21 @@ impl BackupWorker {
         }
     }
 
-    /// The namespace has a key that signs manifests. One that is there stays, whatever it has: older backups are signed by it.
+    /// The namespace has a key that signs manifests. One that is there stays, whatever it is: older backups are signed by it. A Secret without it
+    /// was created by a person, with keys of another namespace.
     async fn has_signing_key(&self) -> Result<(), WriteError> {
         let secrets = Writer::<Secret>::new(&self.controller.runtime, &self.root.namespace);
-        if secrets.read(SIGNING_SECRET).await?.is_some() {
-            return Ok(());
-        }
-        let made = backup::signing_secret(&self.root.namespace, tls::random_key());
-        match secrets.create(Step::E7, &made).await {
+        let written = match secrets.read(SIGNING_SECRET).await? {
+            Some(found) => match backup::signing_key(&found, tls::random_key()) {
+                Some(patch) => secrets.patch(Step::E7, SIGNING_SECRET, &patch).await,
+                None => return Ok(()),
+            },
+            None => {
+                let made = backup::signing_secret(&self.root.namespace, tls::random_key());
+                secrets.create(Step::E7, &made).await
+            }
+        };
+        match written {
             Ok(_) | Err(WriteError::Exists) => Ok(()),
             // A quota, perhaps. A backup that nobody vouches for is better than none, and its status says so.
             Err(WriteError::Forbidden(text) | WriteError::Invalid(text)) => {
