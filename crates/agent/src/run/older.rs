@@ -30,7 +30,10 @@ pub(super) async fn report(program: &OsStr, data_dir: &Path) -> Option<Report> {
 fn judge(runs: Version, needs: Minor) -> Option<Report> {
     (runs.line() < needs).then(|| Report {
         verdict: GuardVerdict::DataTooNew,
-        message: format!("etcd {runs} does not run on data of {needs}: set spec.version to {needs} or later"),
+        message: format!(
+            "etcd {runs} does not run on data of {needs}: set spec.version to a release of {needs} or later. If it is one, delete the Pod: it \
+             has another image than that"
+        ),
         facts: Facts { data: true, cluster_version: Some(needs.to_string()), ..Facts::default() },
     })
 }

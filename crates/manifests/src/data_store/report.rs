@@ -288,7 +288,8 @@ pub fn name_taken(name: &str) -> DataStoreHealth {
         Reason::NameTaken,
         format!(
             "DataStore {name} exists and is not of this EtcdCluster: it lacks the label operator.etcd.io/cluster-uid with its uid. It is left \
-             alone. Give another name in the annotation operator.etcd.io/kamaji-datastore, or delete that one where no tenant uses it"
+             alone. Give another name in the annotation operator.etcd.io/kamaji-datastore, or delete that one where no tenant uses it. If it is meant \
+             for this cluster, as after a disaster: kubectl label datastore {name} --overwrite operator.etcd.io/cluster-uid=UID"
         ),
     )
 }

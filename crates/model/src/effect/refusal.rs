@@ -414,7 +414,8 @@ impl fmt::Display for Unsafe {
                 write!(f, "the volume of {member}, an earlier member, is not quarantined yet")
             }
             Self::QuorumAnswers => f.write_str(
-                "a quorum answers, so the cluster is not recovered from one member: that would lose what it acknowledges",
+                "a quorum answers, or its Pods are ready, so the cluster is not recovered from one member: that would lose what it acknowledges. Where no \
+                 member has a leader, take an EtcdBackup with withoutQuorum: true, and restore it in place by an EtcdRestore",
             ),
             Self::NotRead(member) => write!(f, "it is not known yet what {member} has stored"),
             Self::DataInMemory => f.write_str("the data are in memory, and are lost with the Pods that would be stopped"),
