@@ -98,8 +98,11 @@ pub(crate) fn of_backup(
         (Err(why), _) => return Err(not_ready(&name, &format!("could not be read: {why}"))),
     };
     if ordered.is_some_and(|ordered| !restored::is_as_ordered(ordered, backup)) {
-        let why = "is not what the operator creates for it: its owner, source, destination or existing object. Delete it, and another one follows";
-        return Err(not_ready(&name, why));
+        let why = format!(
+            "is not what the spec asks for now: its owner, source, destination or existing object. After an edit of the spec: kubectl delete \
+             etcdbackup {name}, and another one follows"
+        );
+        return Err(not_ready(&name, &why));
     }
     let status = backup.status.clone().unwrap_or_default();
     let is_deleted = backup.metadata.deletion_timestamp.is_some();

@@ -315,7 +315,7 @@ fn o02_nothing_starts_before_the_newest_backup_is_recorded_and_then_it_is_the_on
     let own = world.etcd_backups.insert("restored-u-1".to_owned(), foreign).unwrap();
     world.settle();
     assert!(world.status().bootstrap.is_none());
-    assert!(world.condition("Bootstrapped").2.contains("is not what the operator creates"));
+    assert!(world.condition("Bootstrapped").2.contains("is not what the spec asks for now"));
     world.etcd_backups.insert("restored-u-1".to_owned(), own);
 
     look(&mut world, found("lost/a"));

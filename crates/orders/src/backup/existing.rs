@@ -57,12 +57,16 @@ pub(super) fn lost(backup: &EtcdBackup, status: &EtcdBackupStatus) -> Option<Exp
     is_lost.then(|| Explanation::new(Reason::CrdTooOld, text))
 }
 
-/// The EtcdBackup that this one waits for: so many look for their object, or are older and have not. `None`: it may begin.
+/// The EtcdBackup that this one waits for: so many look for their object, or are older and have not. `None`: it may begin. What a restore waits
+/// for waits for no other one.
 pub fn inspects_before<'a>(
     own: &EtcdBackup,
     others: impl Iterator<Item = &'a EtcdBackup>,
     now: Instant,
 ) -> Option<&'a EtcdBackup> {
+    if own.metadata.owner_references.is_some() {
+        return None;
+    }
     let counts = |other: &&EtcdBackup| {
         other.spec.existing.is_some()
             && other.uid() != own.uid()
@@ -135,12 +139,12 @@ fn attempt(seen: Seen<'_>, status: EtcdBackupStatus, order: ExistingOrder) -> De
             failed(seen, status, why)
         };
     }
-    let found = |answer: &Answer| match answer {
-        Answer::Inspected(manifest) => {
-            Some(FoundBackup { manifest: manifest.clone(), ..FoundBackup::default() })
+    let found = |answer: &Answer| {
+        if let Answer::Found(found) = answer {
+            return Some(found.clone());
         }
-        Answer::Found(found) => Some(found.clone()),
-        _ => None,
+        let Answer::Inspected(manifest) = answer else { return None };
+        Some(FoundBackup { manifest: manifest.clone(), ..FoundBackup::default() })
     };
     match outcome.ended(found) {
         Some(Ok(found)) => complete(seen, status, &found),

@@ -313,15 +313,12 @@ impl BackupWorker {
     /// was created by a person, with keys of another namespace.
     async fn has_signing_key(&self) -> Result<(), WriteError> {
         let secrets = Writer::<Secret>::new(&self.controller.runtime, &self.root.namespace);
-        let written = match secrets.read(SIGNING_SECRET).await? {
-            Some(found) => match backup::signing_key(&found, tls::random_key()) {
-                Some(patch) => secrets.patch(Step::E7, SIGNING_SECRET, &patch).await,
-                None => return Ok(()),
-            },
-            None => {
-                let made = backup::signing_secret(&self.root.namespace, tls::random_key());
-                secrets.create(Step::E7, &made).await
-            }
+        let written = if let Some(found) = secrets.read(SIGNING_SECRET).await? {
+            let Some(patch) = backup::signing_key(&found, tls::random_key()) else { return Ok(()) };
+            secrets.patch(Step::E7, SIGNING_SECRET, &patch).await
+        } else {
+            let made = backup::signing_secret(&self.root.namespace, tls::random_key());
+            secrets.create(Step::E7, &made).await
         };
         match written {
             Ok(_) | Err(WriteError::Exists) => Ok(()),

@@ -132,6 +132,9 @@ fn o02_only_so_many_look_for_their_object_at_a_time_the_oldest_first() {
     all[1].status = one(2, stuck).status;
     let waits = inspects_before(&all[5], all.iter(), NOW);
     assert!(waits.is_none(), "{waits:?}");
+    let mut of_restore = all[8].clone();
+    of_restore.metadata.owner_references = Some(Vec::new());
+    assert!(inspects_before(&of_restore, all[2..].iter(), NOW).is_none());
     let held = decide(Seen { waits_for: Some("existing-1"), ..Seen::only(&all[8], NOW) });
     assert_eq!((holds(&held).1.as_str(), held.status.attempts), ("BackupQueued", 0));
 }
