@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use quorate_api::job::{Failure, FailureKind, FindOrder, FoundBackup, Manifest};
 use serde::Deserialize;
 
-use crate::signature::Keys;
+use crate::signature::{Doubt, Keys};
 use crate::{Context, Result, Store, manifest, walk};
 use choice::Choice;
 pub(crate) use choice::{AHEAD, is_sha256};
@@ -21,7 +21,7 @@ enum Read {
     /// A manifest that this program reads.
     Manifest(Box<Manifest>),
     /// One that no key of the namespace has signed: why that is so.
-    Unsigned(Box<Manifest>, String),
+    Unsigned(Box<Manifest>, Doubt),
     /// It is gone since the list, or something else: why it is left out, for people.
     Other(Option<String>),
 }
@@ -94,7 +94,7 @@ async fn read(store: &Store, key: String, order: &FindOrder, signing: &Keys) -> 
     Ok(match (manifest::parse(&text, &key, &url), doubt) {
         (Ok(manifest), Some(why)) if !is_believed => Read::Unsigned(Box::new(manifest), why),
         (Ok(manifest), doubt) => {
-            let mut manifest = manifest::vouched(manifest, doubt.as_deref());
+            let mut manifest = manifest::vouched(manifest, doubt.as_ref());
             if manifest::fit(&mut manifest) {
                 Read::Manifest(Box::new(manifest))
             } else {

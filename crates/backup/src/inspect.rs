@@ -1,6 +1,6 @@
 //! Whether one object is in the store as an EtcdBackup describes it that did not write it. Nothing is downloaded: a restore compares all of it.
 
-use quorate_api::job::{Failure, FailureKind, InspectOrder, Manifest, SIGNING_SECRET};
+use quorate_api::job::{Failure, FailureKind, InspectOrder, Manifest};
 
 use crate::find::broken;
 use crate::signature::Keys;
@@ -61,10 +61,7 @@ async fn described(store: &Store, order: &InspectOrder, keys: &Keys) -> Result<M
     let has_room = manifest::fit(&mut found);
     let mismatch = |what: String| Failure::new(FailureKind::Mismatch, what);
     if let (Some(why), false) = (doubt, order.allow_unsigned) {
-        return Err(mismatch(format!(
-            "the manifest of {url} {why}: put the key of then into Secret {SIGNING_SECRET}, or create another EtcdBackup with \
-             existing.allowUnsigned"
-        )));
+        return Err(mismatch(format!("the manifest of {url} {why}")));
     }
     if found.stored_sha256 != order.sha256 {
         let by_manifest: String = found.stored_sha256.chars().take(64).collect();

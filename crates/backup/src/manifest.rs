@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use quorate_api::job::{Failure, FailureKind, Manifest};
 
-use crate::signature::Keys;
+use crate::signature::{Doubt, Keys};
 use crate::{Result, Store};
 
 /// The format that this program reads and writes.
@@ -25,16 +25,16 @@ pub(crate) async fn read_signed(
     store: &Store,
     key: &str,
     keys: &Keys,
-) -> Result<Option<(Manifest, Option<String>)>> {
+) -> Result<Option<(Manifest, Option<Doubt>)>> {
     let file = key_of(key);
     let Some(text) = store.read(&file).await? else { return Ok(None) };
     let doubt = keys.doubt(&text);
     let manifest = parse(&text, key, &store.url(&file))?;
-    Ok(Some((vouched(manifest, doubt.as_deref()), doubt)))
+    Ok(Some((vouched(manifest, doubt.as_ref()), doubt)))
 }
 
 /// A manifest with its signature only where that is right.
-pub(crate) fn vouched(manifest: Manifest, doubt: Option<&str>) -> Manifest {
+pub(crate) fn vouched(manifest: Manifest, doubt: Option<&Doubt>) -> Manifest {
     let signature = manifest.signature.filter(|_| doubt.is_none());
     Manifest { signature, ..manifest }
 }

@@ -4,11 +4,14 @@
 //! program does not know.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::path::Path;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use quorate_api::job::{Failure, FailureKind, Manifest, SIGNING_KEY, SIGNING_KEY_BYTES, Signature};
+use quorate_api::job::{
+    Failure, FailureKind, Manifest, SIGNING_KEY, SIGNING_KEY_BYTES, SIGNING_SECRET, Signature,
+};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -86,20 +89,47 @@ impl Keys {
         });
     }
 
-    /// Why nobody who has a key of the namespace vouches for this text of a manifest, for people; `None`: somebody does.
-    pub(crate) fn doubt(&self, text: &[u8]) -> Option<String> {
+    /// Why nobody who has a key of the namespace vouches for this text of a manifest; `None`: somebody does.
+    pub(crate) fn doubt(&self, text: &[u8]) -> Option<Doubt> {
         let mut value: Value = serde_json::from_slice(text).unwrap_or_default();
         let signature = value.as_object_mut().and_then(|fields| fields.remove(FIELD));
         let signature: Option<Signature> = signature.and_then(|found| serde_json::from_value(found).ok());
-        let Some(Signature { key_id, hmac }) = signature else {
-            return Some("has no signature".to_owned());
-        };
+        let Some(Signature { key_id, hmac }) = signature else { return Some(Doubt::NotSigned) };
         let Some(key) = self.0.values().find(|key| key.id == key_id) else {
-            let id: String = key_id.chars().filter(char::is_ascii_hexdigit).take(ID).collect();
-            return Some(format!("is signed by key {id}, which this namespace does not have"));
+            let id = key_id.chars().filter(char::is_ascii_hexdigit).take(ID).collect();
+            return Some(Doubt::OtherKey(id));
         };
         let is_right = key.mac(&value).verify_slice(&bytes_of(&hmac)).is_ok();
-        (!is_right).then(|| format!("has a wrong signature for key {key_id}: somebody changed it"))
+        (!is_right).then_some(Doubt::Changed(key_id))
+    }
+}
+
+/// Why nobody vouches for a manifest. For people it says what to do as well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    /// It has no signature.
+    NotSigned,
+    /// It is signed by a key of this ID, which the namespace does not have.
+    OtherKey(String),
+    /// Its signature by the key of this ID is wrong.
+    Changed(String),
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotSigned => f.write_str("has no signature. If it is to be believed, set allowUnsigned"),
+            Self::OtherKey(id) => write!(
+                f,
+                "is signed by key {id}, which this namespace does not have. If it is to be believed, put that key into Secret {SIGNING_SECRET}, or \
+                 set allowUnsigned"
+            ),
+            Self::Changed(id) => write!(
+                f,
+                "has a wrong signature for key {id}: somebody changed it. Look for an earlier version of the manifest, and do not set \
+                 allowUnsigned"
+            ),
+        }
     }
 }
 
@@ -146,7 +176,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let own = keys(dir.path(), &[("key", 1)]);
         let mut manifest = Manifest { key: "a.db".to_owned(), revision: 7, ..Manifest::default() };
-        assert_eq!(own.doubt(&to_bytes(&manifest)).as_deref(), Some("has no signature"));
+        assert_eq!(own.doubt(&to_bytes(&manifest)), Some(Doubt::NotSigned));
         own.sign(&mut manifest);
         assert_eq!(own.doubt(&to_bytes(&manifest)), None);
 
@@ -154,15 +184,15 @@ mod tests {
         let text = String::from_utf8(to_bytes(&manifest).to_vec()).unwrap();
         assert_eq!(own.doubt(text.replace("  ", "").as_bytes()), None);
         for (was, is) in [("7", "8"), ("a.db", "b.db"), ("{\n", "{\n\"more\": 1,")] {
-            let doubt = own.doubt(text.replacen(was, is, 1).as_bytes()).unwrap_or_default();
-            assert!(doubt.contains("wrong signature"), "{was}: {doubt}");
+            let doubt = own.doubt(text.replacen(was, is, 1).as_bytes());
+            assert!(matches!(doubt, Some(Doubt::Changed(_))), "{was}: {doubt:?}");
         }
 
         // A namespace that was made again has another key, until that of before is beside it.
         let again = tempfile::tempdir().unwrap();
         let other = keys(again.path(), &[("key", 2)]);
-        let doubt = other.doubt(&to_bytes(&manifest)).unwrap();
-        assert!(doubt.contains("does not have"), "{doubt}");
+        let doubt = other.doubt(&to_bytes(&manifest));
+        assert!(matches!(doubt, Some(Doubt::OtherKey(_))), "{doubt:?}");
         let both = keys(again.path(), &[("before", 1)]);
         assert_eq!(both.doubt(&to_bytes(&manifest)), None);
         both.sign(&mut manifest);

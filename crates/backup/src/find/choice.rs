@@ -5,9 +5,10 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use quorate_api::job::{ClusterName, Failure, FailureKind, FindOrder, FoundBackup, Manifest, SIGNING_SECRET};
+use quorate_api::job::{ClusterName, Failure, FailureKind, FindOrder, FoundBackup, Manifest};
 
 use crate::Result;
+use crate::signature::Doubt;
 
 /// Clocks of nodes may differ by so many seconds.
 pub(crate) const AHEAD: i64 = 600;
@@ -40,8 +41,8 @@ pub(super) struct Choice<'a> {
     of_cluster: u64,
     unreadable: u64,
     unsigned: u64,
-    /// The newest of those, by what it says: why, for people.
-    newest_unsigned: Option<(Timestamp, String)>,
+    /// The newest of those, by what it says, and why, for people. One whose key is missing comes first: a person can add that.
+    newest_unsigned: Option<((bool, Timestamp), String)>,
     notes: Vec<String>,
     /// By cluster ID.
     lines: BTreeMap<u64, Line>,
@@ -116,24 +117,24 @@ impl<'a> Choice<'a> {
     }
 
     /// A manifest that no key of the namespace has signed: it counts for nothing, whatever it says.
-    pub(super) fn is_unsigned(&mut self, manifest: &Manifest, why: &str) {
+    pub(super) fn is_unsigned(&mut self, manifest: &Manifest, why: &Doubt) {
         self.manifests += 1;
         if !self.is_of_cluster(manifest, u64::from_str_radix(&manifest.cluster_id, 16).ok()) {
             return;
         }
         self.unsigned += 1;
         let at = time(manifest).or_else(|| manifest.finished.parse().ok()).unwrap_or(Timestamp::MIN);
-        if self.newest_unsigned.as_ref().is_none_or(|(newest, _)| *newest < at) {
-            self.newest_unsigned = Some((at, format!("the manifest of {} {why}", manifest.key)));
+        let place = (matches!(why, Doubt::OtherKey(_)), at);
+        if self.newest_unsigned.as_ref().is_none_or(|(newest, _)| *newest < place) {
+            self.newest_unsigned = Some((place, format!("the manifest of {} {why}", manifest.key)));
         }
     }
 
     /// What is to be known of unsigned ones.
     fn on_unsigned(&self) -> Option<String> {
-        let (at, why) = self.newest_unsigned.as_ref()?;
+        let ((_, at), why) = self.newest_unsigned.as_ref()?;
         Some(format!(
-            "{} backups of this cluster are not signed by a key of this namespace, the newest of {at:.0}: {why}. If they are to be believed, put \
-             the key of then into Secret {SIGNING_SECRET}, or set allowUnsigned",
+            "{} manifests of this cluster are not signed by a key of this namespace, such as one of {at:.0}: {why}",
             self.unsigned
         ))
     }
