@@ -1,9 +1,10 @@
 //! The PodDisruptionBudget: how many ready voters an eviction must leave.
 
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use quorate_api::EtcdCluster;
 use quorate_api::cluster::PodDisruptionBudgetPolicy;
+use quorate_api::{EtcdCluster, keys};
 use quorate_model::snapshot::{Budget, BudgetPolicy};
 use quorate_model::{ClusterRef, MemberName, Uid};
 use serde_json::{Value, json};
@@ -12,9 +13,18 @@ use crate::{diff, labels};
 
 /// The budget of the cluster. `minAvailable` is an integer: with a percentage or `maxUnavailable` the bound would fall with
 /// the number of Pods while members are lost.
-pub fn budget(cluster: &EtcdCluster, at: &ClusterRef, min_available: usize) -> Value {
+pub fn budget(
+    cluster: &EtcdCluster,
+    at: &ClusterRef,
+    min_available: usize,
+    excludes: Option<&MemberName>,
+) -> Value {
     let mut budget = frame(cluster, at);
     budget["spec"]["minAvailable"] = json!(min_available);
+    if let Some(member) = excludes {
+        budget["spec"]["selector"]["matchExpressions"] =
+            json!([{ "key": keys::MEMBER, "operator": "NotIn", "values": [member.as_str()] }]);
+    }
     budget
 }
 
@@ -37,6 +47,7 @@ pub(crate) fn read(seen: &PodDisruptionBudget, cluster: &EtcdCluster, at: &Clust
         uid: Uid::new(meta.uid.clone().unwrap_or_default()),
         resource_version: meta.resource_version.clone().unwrap_or_default(),
         min_available: min_available(seen, cluster, at),
+        excludes: excludes(seen),
         allowed: current.map(|status| usize::try_from(status.disruptions_allowed).unwrap_or(0)),
         disrupted: disrupted.into_iter().flatten().map(|(pod, _)| MemberName::new(pod.as_str())).collect(),
     }
@@ -45,17 +56,33 @@ pub(crate) fn read(seen: &PodDisruptionBudget, cluster: &EtcdCluster, at: &Clust
 /// `minAvailable` of a budget that otherwise matches its desired form.
 fn min_available(seen: &PodDisruptionBudget, cluster: &EtcdCluster, at: &ClusterRef) -> Option<usize> {
     let spec = seen.spec.as_ref()?;
-    let sound = spec.max_unavailable.is_none() && diff::matches(seen, &frame(cluster, at));
-    match &spec.min_available {
-        Some(IntOrString::Int(min_available)) if sound => usize::try_from(*min_available).ok(),
-        Some(IntOrString::Int(_) | IntOrString::String(_)) | None => None,
-    }
+    let Some(IntOrString::Int(number)) = spec.min_available else { return None };
+    let number = usize::try_from(number).ok()?;
+    let excluded = excludes(seen);
+    let selects_fewer = excluded.is_none() && !expressions(seen).is_empty();
+    let desired = budget(cluster, at, number, excluded.as_ref());
+    (spec.max_unavailable.is_none() && !selects_fewer && diff::matches(seen, &desired)).then_some(number)
+}
+
+/// The member whose Pod a budget does not select.
+fn excludes(seen: &PodDisruptionBudget) -> Option<MemberName> {
+    let [expression] = expressions(seen) else { return None };
+    let [member] = expression.values.as_deref()? else { return None };
+    (expression.key == keys::MEMBER && expression.operator == "NotIn").then(|| MemberName::new(&**member))
+}
+
+fn expressions(seen: &PodDisruptionBudget) -> &[LabelSelectorRequirement] {
+    let selector = seen.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+    selector.and_then(|selector| selector.match_expressions.as_deref()).unwrap_or_default()
 }
 
 /// The patch from an observed budget to its desired form.
 pub(crate) fn merge_patch(seen: &PodDisruptionBudget, desired: &Value) -> Value {
     let mut patch = diff::merge_patch(&seen.metadata, desired);
     patch["spec"]["maxUnavailable"] = Value::Null;
+    // A merge patch keeps what it does not name.
+    let expressions = desired.pointer("/spec/selector/matchExpressions").cloned();
+    patch["spec"]["selector"]["matchExpressions"] = expressions.unwrap_or(Value::Null);
     patch
 }
 

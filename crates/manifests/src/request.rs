@@ -122,8 +122,8 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
             };
             write(Kind::Secret, &connection::name(at), act)
         }
-        KubeEffect::ApplyBudget { min_available } => {
-            let desired = budget::budget(cluster, at, *min_available);
+        KubeEffect::ApplyBudget { min_available, excludes } => {
+            let desired = budget::budget(cluster, at, *min_available, excludes.as_ref());
             let own = seen.budgets.iter().find(|seen| is_own(&seen.metadata, &at.name, snapshot));
             let act = match own {
                 Some(own) => Act::Patch(budget::merge_patch(own, &desired)),

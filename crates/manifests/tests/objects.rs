@@ -228,6 +228,22 @@ fn h39_the_budget_is_a_number_of_voters_for_the_larger_of_the_present_and_the_de
 }
 
 #[test]
+fn l15_a_budget_that_does_not_select_every_pod_is_corrected() {
+    let mut world = World::running(3);
+    let selector = |world: &World| created(world, Kind::Budget, "demo")["spec"]["selector"].clone();
+    let all = selector(&world);
+    for operator in ["NotIn", "In"] {
+        let without =
+            json!([{ "key": "operator.etcd.io/member", "operator": operator, "values": ["demo-1"] }]);
+        world.edit(Kind::Budget, "demo", |budget| {
+            budget["spec"]["selector"]["matchExpressions"] = without.clone();
+        });
+        world.pass();
+        assert_eq!(selector(&world), all, "{operator}");
+    }
+}
+
+#[test]
 fn h20_volumes_carry_no_owner_reference_and_everything_else_does() {
     let world = running(&rich());
     for (kind, name) in world.objects.keys().filter(|(kind, _)| *kind != Kind::Cluster) {

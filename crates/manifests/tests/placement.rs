@@ -220,7 +220,7 @@ fn whatever_the_policy_a_pod_that_is_not_ready_may_be_evicted() {
             cluster["spec"]["disruption"] = json!({ "podDisruptionBudget": policy });
         });
         world.settle();
-        let budget = budget(&world.cluster(), &ClusterRef::new("default", "demo"), 2);
+        let budget = budget(&world.cluster(), &ClusterRef::new("default", "demo"), 2, None);
         assert_eq!(budget["spec"]["unhealthyPodEvictionPolicy"], "AlwaysAllow", "{policy}");
         let applied = &world.objects[&(Kind::Budget, "demo".to_owned())]["spec"];
         assert_eq!(applied["unhealthyPodEvictionPolicy"], "AlwaysAllow", "{policy}");

@@ -308,6 +308,8 @@ pub struct Budget {
     pub resource_version: String,
     /// Its `minAvailable`; `None` if it does not match its desired form otherwise.
     pub min_available: Option<usize>,
+    /// The member whose Pod it does not select.
+    pub excludes: Option<MemberName>,
     /// How many evictions it admits now; `None` while its status is not yet of the present spec.
     pub allowed: Option<usize>,
     /// Pods whose eviction it admitted and that are not gone yet.

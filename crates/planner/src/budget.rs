@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use quorate_model::effect::Unsafe;
 use quorate_model::quorum::quorum;
 use quorate_model::record::{Leaving, Stage};
-use quorate_model::snapshot::BudgetPolicy;
-use quorate_model::{Effect, KubeEffect, ManagedObject, MemberName, Step};
+use quorate_model::snapshot::{Budget, BudgetPolicy};
+use quorate_model::{Effect, KubeEffect, ManagedObject, MemberName, Step, Waiting};
 
-use crate::draft::Draft;
+use crate::draft::{Draft, Progress};
 use crate::{facts, safety};
 
 /// Creates the budget, corrects it, or deletes it where the spec wants none.
@@ -16,8 +16,11 @@ pub(crate) fn apply(draft: &mut Draft<'_>) {
     let seen = draft.seen.budget.as_ref();
     match (min_available(draft), seen) {
         (Some(min_available), seen) => {
-            if seen.and_then(|budget| budget.min_available) != Some(min_available) {
-                draft.propose(Effect::kube(Step::K1, KubeEffect::ApplyBudget { min_available }));
+            let excludes = excluded(draft);
+            let matches =
+                |budget: &Budget| budget.min_available == Some(min_available) && budget.excludes == excludes;
+            if !seen.is_some_and(matches) {
+                draft.propose(Effect::kube(Step::K1, KubeEffect::ApplyBudget { min_available, excludes }));
             }
         }
         (None, Some(budget)) => {
@@ -26,6 +29,48 @@ pub(crate) fn apply(draft: &mut Draft<'_>) {
         }
         (None, None) => {}
     }
+}
+
+/// R16, R21: while a Pod keeps data the budget admits no eviction. For its own one the operator takes the Pod out of its budget: so other
+/// budgets are asked, and no drain takes another Pod meanwhile. Done once the eviction may follow.
+pub(crate) fn let_go(draft: &mut Draft<'_>, member: &MemberName) -> Progress {
+    let is_foreign = draft.seen.foreign.contains_key(&ManagedObject::DisruptionBudget);
+    let Some(min_available) = min_available(draft).filter(|_| !is_foreign && any_keeps_data(draft)) else {
+        return Progress::Done;
+    };
+    let seen = draft.seen.budget.as_ref();
+    let excluded = seen.and_then(|budget| budget.excludes.clone());
+    if excluded.as_ref() == Some(member) {
+        return Progress::Done;
+    }
+    // The one before is selected again first, or a drain could take it beside this one.
+    let excludes = excluded.is_none().then(|| member.clone());
+    let is_closed = safety::budget_is_closed(draft.seen, &draft.record, member).is_ok();
+    let is_due = !draft.changes(&ManagedObject::DisruptionBudget) && (is_closed || excludes.is_none());
+    let goes = is_due && excludes.is_some();
+    if is_due {
+        draft.propose(Effect::kube(Step::K1, KubeEffect::ApplyBudget { min_available, excludes }));
+    }
+    if goes {
+        return Progress::Done;
+    }
+    draft.wait(Waiting::Unsafe(Unsafe::BudgetOpen(member.clone())));
+    Progress::Pending
+}
+
+/// The Pod that the budget goes on not selecting: the one that the operator restarts, until it is back.
+fn excluded(draft: &Draft<'_>) -> Option<MemberName> {
+    let excluded = draft.seen.budget.as_ref()?.excludes.clone()?;
+    let is_back = draft.pod(&excluded).is_some_and(|pod| pod.ready && !pod.terminating);
+    let restarts = facts::is_stale(draft, &excluded) && is_rolling(draft);
+    let stays = any_keeps_data(draft) && draft.record.voters().any(|voter| *voter == excluded);
+    (stays && (restarts || !is_back)).then_some(excluded)
+}
+
+/// R21: whether a drain would end data with a Pod.
+fn any_keeps_data(draft: &Draft<'_>) -> bool {
+    let keeps_data = |member: &MemberName| safety::keeps_data(draft.seen, &draft.record, draft.now, member);
+    draft.seen.pods.keys().any(keeps_data)
 }
 
 /// Corrects the budget where the record may lack something: only where etcd's list has the voters that are recorded and no other.
@@ -88,11 +133,8 @@ fn must_be_closed(draft: &Draft<'_>) -> bool {
         Stage::Leaving(Leaving::RolledBack | Leaving::Stray) => draft.is_listed_voter(name),
         Stage::Bootstrap | Stage::Joining | Stage::Voter => false,
     });
-    // R21: a drain would end the data with the Pod.
-    let keeps_data = |member: &MemberName| safety::keeps_data(draft.seen, &draft.record, draft.now, member);
-    let any_keeps_data = draft.seen.pods.keys().any(keeps_data);
     // In an election nobody follows a leader for a moment.
-    any_keeps_data || (has_leader && any_pretends) || any_leaves
+    any_keeps_data(draft) || (has_leader && any_pretends) || any_leaves
 }
 
 /// Whether a Pod is to be restarted, and all voters are healthy.

@@ -11,8 +11,8 @@ use quorate_model::{
     Span, Step, Waiting,
 };
 
-use crate::restart;
 use crate::safety::{self, Scene};
+use crate::{budget, restart};
 
 /// Whether the protocols after this one may still run in this pass.
 pub(crate) type Flow = ControlFlow<()>;
@@ -377,19 +377,18 @@ impl<'a> Draft<'a> {
             return self.delete_pod(step, member);
         }
         let serves = pod.ready && self.seen.is_sound(member, self.now);
-        // R21: where the budget is closed for as long as another Pod keeps data, no eviction is admitted, also not ours.
-        let deletes = !serves || safety::stands_for_an_eviction(self.seen, &self.record, self.now);
         let (member, pod, resource_version) = (member.clone(), pod.uid.clone(), pod.resource_version.clone());
-        let end = if deletes {
-            KubeEffect::DeletePod { member: member.clone(), pod, resource_version }
-        } else {
+        let end = if serves {
             KubeEffect::EvictPod { member: member.clone(), pod }
+        } else {
+            KubeEffect::DeletePod { member: member.clone(), pod, resource_version }
         };
         let end = Effect::kube(step, end);
         // R27: the last question, since it is a request.
         let refusal =
             self.refusal(&end).map_or_else(|| safety::may_succeed(self.seen, &member, self.now), Err);
         match refusal {
+            Ok(()) if serves && !budget::let_go(self, &member).is_done() => {}
             Ok(()) => {
                 self.propose(end);
                 self.wait(Waiting::PodStopping(member));

@@ -33,7 +33,7 @@ use quorate_model::effect::{Boot, Unsafe};
 use quorate_model::incarnation::Admitted;
 use quorate_model::quorum::{has_quorum, quorum};
 use quorate_model::record::{QuarantineCause, Stage};
-use quorate_model::snapshot::{Alarm, BudgetPolicy, FRESH, List, Pod, Unhealthy};
+use quorate_model::snapshot::{Alarm, Budget, BudgetPolicy, FRESH, List, Pod, Unhealthy};
 use quorate_model::{
     ClusterId, Effect, EtcdCall, Instant, KubeEffect, ManagedObject, MemberId, MemberName, PeerUrl, Record,
     Snapshot, Uid,
@@ -426,8 +426,7 @@ fn may_delete_pod(scene: &Scene<'_>, member: &MemberName, pod: &Uid, version: &s
         forbid(Unsafe::SecondDisruption(member.clone()))?;
     }
     // R16
-    let is_sound = seen.ready && scene.seen.is_sound(member, scene.now);
-    if is_sound && !stands_for_an_eviction(scene.seen, scene.record, scene.now) {
+    if seen.ready && scene.seen.is_sound(member, scene.now) {
         forbid(Unsafe::MustEvict(member.clone()))?;
     }
     if seen.ready {
@@ -496,13 +495,6 @@ fn may_disturb(scene: &Scene<'_>, member: &MemberName) -> Judged {
         forbid(Unsafe::NotReplaced(member.clone()))?;
     }
     progress_is_proven(scene.seen, scene.now)
-}
-
-/// R16, R21: whether the deletion of a Pod that serves stands for its eviction. The budget admits none while another Pod is all that keeps
-/// data; so no drain takes another Pod meanwhile, which is what the eviction is for.
-pub(crate) fn stands_for_an_eviction(seen: &Snapshot, record: &Record, now: Instant) -> bool {
-    let keeps = |member: &MemberName| keeps_data(seen, record, now, member);
-    seen.budget_policy != BudgetPolicy::None && record.members.keys().any(keeps)
 }
 
 fn reduces_redundancy(scene: &Scene<'_>, effect: &Effect) -> bool {
@@ -627,11 +619,13 @@ fn fresh_list(seen: &Snapshot, now: Instant) -> Result<&List, Unsafe> {
 
 /// R16: no Pod of the cluster is evicted while a member is removed or deleted. An eviction is admitted by the number of ready
 /// Pods, which does not know that a ready member does not store, or that it is about to leave.
-fn budget_is_closed(seen: &Snapshot, record: &Record, member: &MemberName) -> Judged {
+pub(crate) fn budget_is_closed(seen: &Snapshot, record: &Record, member: &MemberName) -> Judged {
     let is_foreign = seen.foreign.contains_key(&ManagedObject::DisruptionBudget);
     let is_ours = seen.budget_policy != BudgetPolicy::None && !is_foreign;
     let voters = record.members.values().filter(|member| member.counts_for_quorum()).count();
-    let is_closed = seen.budget.as_ref().is_some_and(|budget| budget.is_closed(voters));
+    let selects_others = |budget: &Budget| budget.excludes.as_ref().is_none_or(|excluded| excluded == member);
+    let is_closed =
+        seen.budget.as_ref().is_some_and(|budget| budget.is_closed(voters) && selects_others(budget));
     if is_closed || !is_ours { Ok(()) } else { forbid(Unsafe::BudgetOpen(member.clone())) }
 }
 

@@ -315,7 +315,7 @@ fn m21_leaves_are_renewed_and_the_budget_is_kept_up_after_the_operator_was_rolle
     assert_eq!(secrets(&plan), ["I3 renew the peer certificate, signed by peer-ca-1"], "{:?}", plan.effects);
     let applies = |plan: &Plan| {
         let mut effects = plan.effects.iter().filter_map(Effect::as_kube);
-        effects.any(|effect| *effect == KubeEffect::ApplyBudget { min_available: 2 })
+        effects.any(|effect| *effect == KubeEffect::ApplyBudget { min_available: 2, excludes: None })
     };
     assert!(applies(&plan), "{:?}", plan.effects);
     assert!(plan.recorded_steps.is_empty(), "nothing is recorded");

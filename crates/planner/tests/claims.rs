@@ -36,7 +36,7 @@ fn m01_a_claim_that_is_being_deleted_is_told_at_once_and_no_eviction_is_admitted
         let plan = world.plan();
         assert!(says(&plan, "demo-0", ClaimOutlook::MovesOnOrder), "{:?}", plan.waiting);
         let budget = plan.effects.iter().find_map(|effect| match effect.as_kube() {
-            Some(KubeEffect::ApplyBudget { min_available }) => Some(*min_available),
+            Some(KubeEffect::ApplyBudget { min_available, .. }) => Some(*min_available),
             Some(_) | None => None,
         });
         assert_eq!(budget, Some(size), "of {size}");

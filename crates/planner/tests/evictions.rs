@@ -10,7 +10,7 @@ use crate::world::{World, name};
 
 fn budget(plan: &Plan) -> Option<usize> {
     plan.effects.iter().find_map(|effect| match effect.as_kube() {
-        Some(KubeEffect::ApplyBudget { min_available }) => Some(*min_available),
+        Some(KubeEffect::ApplyBudget { min_available, .. }) => Some(*min_available),
         Some(_) | None => None,
     })
 }
@@ -244,4 +244,49 @@ fn ended_first(world: &mut World) -> String {
         Some(_) | None => None,
     });
     evicted.expect("one is")
+}
+
+/// A rollout of three members while the Pod of demo-0 is all that keeps its data: what becomes of the budget and of Pods, in order.
+fn rolled_while_a_pod_keeps_data() -> Vec<String> {
+    let mut world = World::running(3);
+    world.settle();
+    world.seen.replacement_policy.enabled = false;
+    world.seen.volumes.get_mut(&name("demo-0")).expect("it has a volume").terminating = true;
+    roll(&mut world);
+    let mut done = Vec::new();
+    for _ in 0..30 {
+        let plan = world.plan();
+        done.extend(plan.effects.iter().filter_map(|effect| match effect.as_kube() {
+            Some(KubeEffect::ApplyBudget { min_available, excludes }) => Some(match excludes {
+                Some(member) => format!("without {member}"),
+                None => format!("at least {min_available}"),
+            }),
+            Some(KubeEffect::DeletePod { member, .. }) => Some(format!("delete {member}")),
+            Some(KubeEffect::EvictPod { member, .. }) => Some(format!("evict {member}")),
+            Some(_) | None => None,
+        }));
+        world.carry_out(plan);
+    }
+    done
+}
+
+#[test]
+fn l15_a_pod_that_serves_is_evicted_also_while_another_pod_keeps_data() {
+    let mut ended = rolled_while_a_pod_keeps_data();
+    ended.retain(|what| what.starts_with("evict") || what.starts_with("delete"));
+    assert_eq!(ended, ["evict demo-1", "evict demo-2"], "demo-0 keeps its data");
+}
+
+#[test]
+fn l15_the_budget_selects_every_pod_again_before_another_one_is_evicted() {
+    let expected = [
+        "at least 3",
+        "without demo-1",
+        "evict demo-1",
+        "at least 3",
+        "without demo-2",
+        "evict demo-2",
+        "at least 3",
+    ];
+    assert_eq!(rolled_while_a_pod_keeps_data(), expected);
 }

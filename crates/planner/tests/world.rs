@@ -652,7 +652,10 @@ impl World {
                 self.seen.client_service = Presence::Matches;
                 self.seen.client_service_selects_others = false;
             }
-            KubeEffect::ApplyBudget { min_available } => self.seen.budget = Some(budget(*min_available)),
+            KubeEffect::ApplyBudget { min_available, excludes } => {
+                let excludes = excludes.clone();
+                self.seen.budget = Some(Budget { excludes, ..budget(*min_available) });
+            }
             KubeEffect::CreateVolume { member, .. } => {
                 let uid = self.new_uid("volume");
                 let volume = Volume {
@@ -1007,6 +1010,7 @@ fn budget(min_available: usize) -> Budget {
         uid: Uid::new("uid-of-budget"),
         resource_version: "1".to_owned(),
         min_available: Some(min_available),
+        excludes: None,
         allowed: Some(0),
         disrupted: BTreeSet::new(),
     }

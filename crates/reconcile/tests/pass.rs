@@ -31,7 +31,7 @@ fn client_service() -> Effect {
 }
 
 fn budget() -> Effect {
-    Effect::kube(Step::K1, KubeEffect::ApplyBudget { min_available: 2 })
+    Effect::kube(Step::K1, KubeEffect::ApplyBudget { min_available: 2, excludes: None })
 }
 
 fn volume(n: usize) -> Effect {

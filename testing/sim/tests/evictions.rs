@@ -80,3 +80,21 @@ fn a_budget_that_is_not_counted_after_its_change_admits_no_eviction() {
         }));
     }
 }
+
+/// What `kubectl delete pvc` leaves behind: the claim of demo-0 is being deleted, and its Pod is all that keeps the data.
+fn while_a_pod_keeps_data(then: &[(&str, Value)]) -> Value {
+    let mut spec = plain(3);
+    spec["recovery"] = json!({ "enabled": false });
+    let begins = [("rest", json!({ "fault": { "delete-claim": "demo-0" } }))];
+    let departures = begins.iter().chain(then).map(|(at, what)| json!({ "at": at, "what": what }));
+    json!({ "spec": spec, "departures": departures.collect::<Vec<_>>() })
+}
+
+#[test]
+fn l15_while_a_pod_keeps_data_a_rollout_evicts_the_others_one_by_one() {
+    let rolls =
+        ("+0", json!({ "edit": { "podTemplate": { "metadata": { "labels": { "rolled": "yes" } } } } }));
+    ends_well(&while_a_pod_keeps_data(std::slice::from_ref(&rolls)));
+    let second = ("+0", json!({ "fault": "second-budget" }));
+    ends_well(&while_a_pod_keeps_data(&[second, rolls]));
+}

@@ -24,10 +24,12 @@ pub enum KubeEffect {
     ApplyClientService,
     /// Create the Secret with all that an application connects with, or bring it to its desired form.
     ApplyConnection,
-    /// Create the PodDisruptionBudget, or change its number.
+    /// Create the PodDisruptionBudget, or change its number or what it selects.
     ApplyBudget {
         /// How many ready voters must stay.
         min_available: usize,
+        /// The member whose Pod it does not select.
+        excludes: Option<MemberName>,
     },
     /// Delete the PodDisruptionBudget, which the spec does not want.
     DeleteBudget {
@@ -437,8 +439,14 @@ impl fmt::Display for KubeEffect {
             Self::ApplyPeerService => f.write_str("apply the peer Service"),
             Self::ApplyClientService => f.write_str("apply the client Service"),
             Self::ApplyConnection => f.write_str("apply the connection Secret"),
-            Self::ApplyBudget { min_available } => {
+            Self::ApplyBudget { min_available, excludes: None } => {
                 write!(f, "apply the PodDisruptionBudget (minAvailable {min_available})")
+            }
+            Self::ApplyBudget { min_available, excludes: Some(member) } => {
+                write!(
+                    f,
+                    "apply the PodDisruptionBudget (minAvailable {min_available}, without Pod {member})"
+                )
             }
             Self::CreateBackup { name } => write!(f, "create EtcdBackup {name}"),
             Self::CreateAuthority { ca, given: None, .. } => {

@@ -58,6 +58,9 @@ impl Oracle {
                     || terminates
                     || plan.record.cluster_id.is_none();
                 let Some(id) = landing.now.members.get(pod.as_str()).filter(|_| !stays) else { return };
+                if let Some(KubeEffect::DeletePod { .. }) = effect.as_kube() {
+                    self.judge_delete(observed, member, *id, landing);
+                }
                 self.judge_restart(member, *id, plan, landing);
                 self.ordered.insert(*id);
             }
@@ -102,6 +105,17 @@ impl Oracle {
         if left < conf.quorum() && (plan.record.is_in_memory() || conf.voters().count() > 2) {
             let how = format!("without {member} only {left} voters are healthy");
             self.add_violation(Property::QuorumStays, how);
+        }
+    }
+
+    /// Checks that a Pod is not deleted whose voter serves: an eviction asks every budget, and a deletion asks none.
+    fn judge_delete(&mut self, observed: &Snapshot, member: &MemberName, id: MemberId, landing: Landing<'_>) {
+        let is_ready = observed.pods.get(member).is_some_and(|pod| pod.ready);
+        let votes = landing.now.conf.as_ref().is_some_and(|conf| conf.is_voter(id));
+        let serves = landing.observed.is_free_of_faults(id) && landing.now.is_free_of_faults(id);
+        if is_ready && votes && serves {
+            let how = format!("Pod {member} is ready and its voter healthy, and it is deleted");
+            self.add_violation(Property::ServingPodsAreEvicted, how);
         }
     }
 

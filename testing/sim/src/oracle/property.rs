@@ -44,6 +44,8 @@ pub enum Property {
     DataDoNotGoBack,
     /// S10: data go one minor version at a time, and no binary starts on data of a newer cluster version.
     VersionsGoForward,
+    /// R16: a Pod that serves is evicted, so that every budget has its say.
+    ServingPodsAreEvicted,
     /// R27: no Pod that serves is ended for a successor that the API server refuses.
     SuccessorsAreAdmitted,
     /// R2: a name, its URL and its volume are used once.
@@ -109,6 +111,7 @@ impl fmt::Display for Property {
             Self::VersionsGoForward => {
                 "S10: versions go one minor at a time, and back only as far as the data allow"
             }
+            Self::ServingPodsAreEvicted => "R16: a Pod that serves is evicted, never deleted",
             Self::SuccessorsAreAdmitted => "R27: nobody is ended whose successor is refused",
             Self::NamesAreUsedOnce => "R2: names are used once",
             Self::IntentBeforeEffect => "R3: intent before effect",
