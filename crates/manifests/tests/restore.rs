@@ -4,6 +4,7 @@
 use crate::world::World;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::SignedDuration;
+use quorate_api::EtcdCluster;
 use quorate_api::backup::{EtcdBackup, ExistingObject};
 use quorate_api::job::{Answer, Failure, FailureKind, ORDER, RestoreOrder};
 use quorate_manifests::backup::{ExistingOrder, existing_order};
@@ -272,6 +273,28 @@ fn a_backup_means_its_object_with_its_hash_once_it_is_complete() {
         let failure = bootstrap::by_backup(&cluster, read).unwrap().unwrap_err();
         assert!(failure.cause == RestoreCause::NotReady && failure.message.contains(why), "{failure:?}");
     }
+}
+
+#[test]
+fn o02_an_encrypted_backup_without_identities_is_refused_before_anything_starts() {
+    let restored = |identities: Value| {
+        let restore = json!({ "backupRef": { "name": "nightly" }, "identitiesSecret": identities });
+        let cluster: EtcdCluster = serde_json::from_value(json!({
+            "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster", "metadata": { "name": "demo" }, "spec": spec(&restore),
+        }))
+        .unwrap();
+        let backup: EtcdBackup = serde_json::from_value(json!({
+            "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdBackup", "metadata": { "name": "nightly" },
+            "spec": { "source": { "cluster": "other" }, "destination": { "s3": { "bucket": "b" } } },
+            "status": { "phase": "Complete", "result": { "key": "k", "storedSha256": "f00", "encrypted": true } },
+        }))
+        .unwrap();
+        bootstrap::by_backup(&cluster, Ok(Some(&backup))).unwrap()
+    };
+    let failure = restored(Value::Null).unwrap_err();
+    assert_eq!(failure.cause, RestoreCause::Refused);
+    assert!(failure.message.contains("identitiesSecret"), "{failure:?}");
+    assert!(restored(json!({ "name": "age" })).is_ok());
 }
 
 fn latest() -> Value {
