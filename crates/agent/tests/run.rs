@@ -193,7 +193,8 @@ async fn a_leader_hands_over_before_it_stops() {
         let old = leader(&pods).await;
         let took = pods[old].stops_with(exit::STOPPED.into()).await;
         assert!(took >= Duration::from_secs(2), "it serves on as a follower: {took:?}");
-        assert!(took < Duration::from_secs(5), "{took:?}");
+        // Two to five seconds as a follower, and the stop of etcd on whatever machine.
+        assert!(took < Duration::from_secs(15), "{took:?}");
         let log = pods[old].log();
         let at = |text: &str| log.find(text).unwrap_or_else(|| panic!("{text} is missing in {log}"));
         assert!(at("leads since") < at("stopping etcd"), "{log}");
