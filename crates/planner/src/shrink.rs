@@ -182,16 +182,18 @@ fn settle_pod_and_volume(draft: &mut Draft<'_>, name: &MemberName, why: Leaving)
     let is_stuck = draft.pod(name).is_some_and(|pod| pod.is_stuck(draft.now));
     let is_retained =
         || draft.record.target.as_ref().is_some_and(|target| target.storage.when_scaled == Retention::Retain);
+    // While its Pod was stuck. It is deleted when its time is over, also where the Pod is gone by now.
+    let is_quarantined = draft.volume(name).is_some_and(|volume| volume.quarantine.is_some());
     let volume = match why {
         // R17. A Pod that cannot stop, because its node is gone, does not delay it.
         Leaving::Lost | Leaving::Removed | Leaving::Replaced => {
             draft.quarantine_volume(steps.volume, name, why)
         }
         Leaving::Shrink if is_retained() => Progress::Done,
-        Leaving::Shrink | Leaving::RolledBack | Leaving::Stray if pod.is_done() => {
+        Leaving::Shrink | Leaving::RolledBack | Leaving::Stray if pod.is_done() && !is_quarantined => {
             draft.delete_volume(steps.volume, name)
         }
-        Leaving::Shrink | Leaving::RolledBack | Leaving::Stray if is_stuck => {
+        Leaving::Shrink | Leaving::RolledBack | Leaving::Stray if is_stuck || is_quarantined => {
             draft.quarantine_volume(steps.volume, name, why)
         }
         Leaving::Shrink | Leaving::RolledBack | Leaving::Stray => Progress::Pending,

@@ -321,6 +321,31 @@ fn l05_a_pod_that_a_dead_node_keeps_is_no_member_and_holds_nothing_up() {
 }
 
 #[test]
+fn l05_a_member_whose_volume_was_quarantined_before_its_node_came_back_is_gone_all_the_same() {
+    let mut world = World::running(3);
+    world.settle();
+    node_dies(&mut world, "demo-2");
+    world.seen.volumes.get_mut(&name("demo-2")).expect("it has a volume").terminating = false;
+    world.resize(2);
+    let quarantines = |effect: &Effect| matches!(effect.as_kube(), Some(KubeEffect::QuarantineVolume { member, .. }) if *member == name("demo-2"));
+    for _ in 0..60 {
+        let plan = world.plan();
+        let ends = plan.effects.iter().any(quarantines);
+        world.carry_out(plan);
+        if ends {
+            break;
+        }
+        world.now = world.now + Span::seconds(30);
+    }
+    assert!(world.seen.volumes[&name("demo-2")].quarantine.is_some(), "its Pod is stuck");
+    world.seen.pods.remove(&name("demo-2"));
+    let story = world.settle();
+    assert!(!world.seen.record.members.contains_key(&name("demo-2")), "{story}");
+    assert!(world.seen.volumes.contains_key(&name("demo-2")), "it is kept for its time: {story}");
+    assert_eq!(world.seen.budget.as_ref().and_then(|budget| budget.min_available), Some(1), "{story}");
+}
+
+#[test]
 fn l10_a_claim_that_is_deleted_after_the_cluster_does_not_hold_up_its_end() {
     let mut world = World::running(3);
     world.settle();
