@@ -19,6 +19,7 @@ pub mod credentials;
 pub mod data_store;
 mod diff;
 pub mod flags;
+pub mod fleet;
 mod images;
 pub mod job;
 pub mod kind;

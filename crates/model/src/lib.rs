@@ -30,6 +30,7 @@ pub mod canary;
 pub mod certificate;
 pub mod crash_point;
 pub mod effect;
+pub mod fleet;
 pub mod guard;
 pub mod ids;
 pub mod incarnation;

@@ -32,7 +32,7 @@ macro_rules! rules {
     };
 }
 
-// R4, R8, R19, R22, R23, R24, R25, R26, Z3, the parts of R15, L3, P and what is verified are shown to be needed by the simulation; R13, R14 and R18 by tests of the operator.
+// R4, R8, R19, R22, R23, R24, R25, R26, Z3, the parts of R15, L3, P, what is verified and the turns of a fleet are shown to be needed by the simulation; R13, R14 and R18 by tests of the operator.
 rules! {
     R4 = "R4",
     R8 = "R8",
@@ -66,6 +66,11 @@ rules! {
     PAgrees = "P agrees",
     PInTurn = "P in turn",
     Verified = "verified",
+    TurnsLimit = "turns limit",
+    TurnsGiven = "turns given",
+    TurnsParked = "turns parked",
+    TurnsWell = "turns well",
+    TurnsStopped = "turns stopped",
 }
 
 /// Whether this rule is turned off now. Never in what is released.

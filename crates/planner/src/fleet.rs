@@ -1,12 +1,17 @@
 //! Whose turn it is to take new defaults of the operator: so many clusters at a time, and none more while one of them does not get ready.
 //! It is decided anew from what is seen, so a new operator goes on where the last one ended.
 
+mod turns;
+
 use std::fmt;
 use std::str::FromStr;
 
+use quorate_model::mutants::{Rule, is_broken};
 use quorate_model::record::Turn;
 use quorate_model::snapshot::DefaultsTurn;
 use quorate_model::{Instant, Span};
+
+pub use turns::{Progress, STUCK_AFTER, Turns, progress};
 
 /// A cluster that takes new defaults and restarts no member for longer gives its place to others. A restart with a move of leadership, a backup
 /// that runs, or a volume that grows takes less.
@@ -14,7 +19,7 @@ pub const PARKED_AFTER: Span = Span::seconds(600);
 
 /// Whether nothing came of a turn for so long that it keeps its place no more. `now` is the earlier of both clocks (R23).
 pub fn is_parked(turn: Turn, now: Instant) -> bool {
-    now - turn.since > PARKED_AFTER
+    now - turn.since > PARKED_AFTER && !is_broken(Rule::TurnsParked)
 }
 
 /// How many names a message has.
@@ -49,11 +54,12 @@ pub fn turn(own: &Rolling, rolling: &[Rolling], all: usize, limit: Limit) -> Def
     if rolling.iter().any(|cluster| cluster.name == own.name) {
         return DefaultsTurn::Now;
     }
-    if let Some(why) = &own.unwell {
+    if let Some(why) = own.unwell.as_ref().filter(|_| !is_broken(Rule::TurnsWell)) {
         return passed_over(why);
     }
     if let Some((name, why)) =
         rolling.iter().find_map(|cluster| Some((&cluster.name, cluster.stuck.as_ref()?)))
+        && !is_broken(Rule::TurnsStopped)
     {
         return DefaultsTurn::After(format!(
             "the operator's new defaults wait: EtcdCluster {name} has taken them and does not get ready ({why}). They reach no \
@@ -61,7 +67,7 @@ pub fn turn(own: &Rolling, rolling: &[Rolling], all: usize, limit: Limit) -> Def
         ));
     }
     let (most, interrupted) = (limit.of(all), limit.of_interrupted());
-    if rolling.len() >= most {
+    if rolling.len() >= most && !is_broken(Rule::TurnsLimit) {
         return DefaultsTurn::After(format!(
             "the operator's new defaults wait for their turn: {} take them now, and at most {most} may at a time \
              (--max-clusters-rolling={limit})",

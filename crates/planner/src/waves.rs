@@ -1,6 +1,7 @@
 //! Changes of the operator's own defaults, such as a new image of the agent, reach a fleet of clusters in waves. Which cluster's turn it is
 //! is observed; what follows is decided here. A change of the cluster's own spec waits for no other cluster, and takes the defaults with it.
 
+use quorate_model::mutants::{Rule, is_broken};
 use quorate_model::record::Turn;
 use quorate_model::snapshot::DefaultsTurn;
 use quorate_model::{MemberName, Step, Target, Waiting};
@@ -42,6 +43,9 @@ pub(crate) fn disrupts(draft: &Draft<'_>) -> bool {
 
 /// Why the members could not be restarted one after another now.
 fn unwell(draft: &Draft<'_>) -> Option<String> {
+    if is_broken(Rule::TurnsWell) {
+        return None;
+    }
     let why = |voter: &MemberName| Some(format!("{voter}: {}", draft.seen.why_unhealthy(voter, draft.now)?));
     draft.record.voters().find_map(why)
 }
