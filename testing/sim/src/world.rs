@@ -11,6 +11,7 @@
 //! - [`restore`]: the snapshot that a cluster may begin with; `recover`: one that an agent makes while a lost quorum is recovered
 //! - [`room`]: Kubernetes with room for so many members and no more
 //! - `person`: who follows the runbook once a fault stays
+//! - [`fleet`]: several clusters of one operator, and their turns
 //! - [`faults`]: the faults; [`rogue`]: the proposals of a rogue planner
 //! - this file: the fair schedule: what is due happens, and nothing else
 
@@ -24,6 +25,7 @@ pub mod clocks;
 mod definition;
 mod describe;
 pub mod faults;
+pub mod fleet;
 mod former_leader;
 mod hashes;
 pub mod kubelet;
@@ -47,11 +49,11 @@ use std::sync::{Arc, LazyLock};
 use jiff::Timestamp;
 use quorate_api::status::EtcdClusterStatus;
 use quorate_api::{EtcdCluster, keys};
-use quorate_apistore::fields::{annotation, deleting, integer, items, name, text, uid};
+use quorate_apistore::fields::{annotation, deleting, integer, items, name, namespace, text, uid};
 use quorate_apistore::selectors::map_selects;
 use quorate_apistore::store::{Change, Clock, Part, Uids};
 use quorate_apistore::{ObjectKey, ResourceKey, Store};
-use quorate_manifests::{Kind, Write};
+use quorate_manifests::{Defaults, Kind, Write};
 use quorate_model::guard::VolumeIdentity;
 use quorate_model::snapshot::CLIENTS_LEAVE_WITHIN;
 use quorate_model::{ClusterRef, Instant, MemberName, Record, Snapshot, Span, Step};
@@ -67,8 +69,8 @@ use faults::LastingFaults;
 use former_leader::{FormerLeader, Turn};
 use kubelet::Running;
 pub(crate) use objects::KINDS;
-use objects::{Parsed, key, resource};
-use operator::{At, Operator, Within};
+use objects::{Parsed, is_of_job, key, resource};
+use operator::{At, DEFAULTS, Operator, Within};
 use person::Remedy;
 use wire::{Call, RequestOutcome, Response};
 
@@ -104,6 +106,10 @@ pub struct World {
     pub store: Store,
     /// The cluster that the operator manages.
     pub at: ClusterRef,
+    /// The defaults of the operator's flags. They never change in a history of one cluster, so they are not hashed.
+    defaults: Arc<Defaults>,
+    /// The turns of all clusters, where there are several.
+    turns: Option<fleet::Shared>,
     /// The time.
     pub now: Instant,
     /// etcd.
@@ -158,13 +164,19 @@ pub struct World {
 impl World {
     /// A world with one EtcdCluster that has this spec.
     pub fn new(spec: &Value) -> Self {
-        let now = BEGIN;
-        let clock = Arc::new(AtomicI64::new(now.0));
+        let clock = Arc::new(AtomicI64::new(BEGIN.0));
         let store = EMPTY_KUBERNETES.fork(store_clock(&clock));
+        Self::within(store, clock, ClusterRef::new("default", "demo"), spec)
+    }
+
+    /// A world around this EtcdCluster, in a Kubernetes that may have others in other namespaces.
+    fn within(store: Store, clock: Arc<AtomicI64>, at: ClusterRef, spec: &Value) -> Self {
         let world = Self {
             store,
-            at: ClusterRef::new("default", "demo"),
-            now,
+            at,
+            defaults: DEFAULTS.clone(),
+            turns: None,
+            now: BEGIN,
             etcd: Etcd::default(),
             oracle: Oracle::default(),
             faults: LastingFaults::default(),
@@ -238,6 +250,8 @@ impl World {
         Self {
             store: self.store.fork(store_clock(&clock)),
             at: self.at.clone(),
+            defaults: self.defaults.clone(),
+            turns: self.turns.clone(),
             now: self.now,
             etcd: self.etcd.clone(),
             oracle: self.oracle.clone(),
@@ -345,6 +359,11 @@ impl World {
 
     /// Takes the next step that is due, and describes it; `None` once everything is at rest.
     pub fn go(&mut self) -> Option<String> {
+        self.act().or_else(|| self.wait())
+    }
+
+    /// Takes the next step that needs no time to pass; `None` if there is none.
+    fn act(&mut self) -> Option<String> {
         if let Some(line) = self.former_leader_operates() {
             self.request_outcome = RequestOutcome::Done;
             self.moved();
@@ -362,7 +381,7 @@ impl World {
                 return Some("a client writes".to_owned());
             }
             if self.operator_rests() {
-                return self.wait();
+                return None;
             }
             self.began_on = self.observable_hash();
             self.operator.observes_again = self.operator.stale.is_some();
@@ -405,7 +424,7 @@ impl World {
 
     /// The names of the objects of a kind, in order.
     pub fn names(&self, kind: Kind) -> Vec<String> {
-        self.store.objects(&resource(kind)).iter().map(|object| name(object).to_owned()).collect()
+        self.objects(kind).iter().map(|object| name(object).to_owned()).collect()
     }
 
     /// One object of the cluster's namespace.
@@ -413,9 +432,20 @@ impl World {
         self.store.shared(&key(kind, &self.at, name))
     }
 
-    /// The objects of a kind.
+    /// The objects of a kind in the cluster's namespace.
     pub fn objects(&self, kind: Kind) -> Vec<Arc<Value>> {
-        self.store.objects(&resource(kind))
+        let mut all = self.store.objects(&resource(kind));
+        if self.turns.is_some() {
+            all.retain(|object| namespace(object) == self.at.namespace);
+        }
+        all
+    }
+
+    /// The Pods of members. Those of Jobs run elsewhere.
+    fn member_pods(&self) -> Vec<Arc<Value>> {
+        let mut pods = self.objects(Kind::Pod);
+        pods.retain(|pod| !is_of_job(pod));
+        pods
     }
 
     /// Changes of objects of a kind after a version.
@@ -443,7 +473,7 @@ impl World {
     pub fn fingerprint(&mut self) -> u64 {
         let mut hasher = DefaultHasher::new();
         for kind in KINDS {
-            for object in self.store.objects(&resource(kind)) {
+            for object in self.objects(kind) {
                 if kind == Kind::Cluster {
                     crate::fingerprint::object(&object, self.now, &mut hasher);
                     let observed = object.pointer("/status/observedGeneration");
@@ -467,7 +497,7 @@ impl World {
         )
             .hash(&mut hasher);
         self.hash_canaries(&mut hasher);
-        for pod in self.store.objects(&resource(Kind::Pod)) {
+        for pod in self.objects(Kind::Pod) {
             served_until(&pod)
                 .map(|until| self.operators_time() - until >= CLIENTS_LEAVE_WITHIN)
                 .hash(&mut hasher);
@@ -655,7 +685,14 @@ impl World {
     /// A hash of everything that the operator could observe.
     fn observable_hash(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        self.store.version().hash(&mut hasher);
+        if self.turns.is_none() {
+            self.store.version().hash(&mut hasher);
+        } else {
+            // What changes in other namespaces wakes nobody here.
+            for object in KINDS.into_iter().flat_map(|kind| self.objects(kind)) {
+                (uid(&object), text(&object, "/metadata/resourceVersion")).hash(&mut hasher);
+            }
+        }
         self.etcd.fingerprint(self.now, &mut hasher);
         hasher.finish()
     }

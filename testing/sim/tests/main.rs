@@ -18,6 +18,7 @@ mod evictions;
 mod explore;
 mod explore_versions;
 mod explore_wide;
+mod fleet;
 mod for_good;
 mod found;
 mod given;

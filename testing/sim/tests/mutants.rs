@@ -166,7 +166,8 @@ fn every_safety_check_and_rule_is_shown_to_be_needed() {
             || OF_INCARNATIONS.contains(check)
             || OF_RECOVERY.contains(check)
             || OF_CLIENTS.contains(check)
-            || OF_CLAIMS.contains(check);
+            || OF_CLAIMS.contains(check)
+            || crate::fleet::PLANTED.iter().any(|(planted, _)| planted == check);
         SHOWN_AT_RANDOM.contains(check) || staged.contains(check) || named.contains(check) || elsewhere
     };
     let left: Vec<&str> = CHECKS.iter().chain(RULES).copied().filter(|check| !shown(check)).collect();

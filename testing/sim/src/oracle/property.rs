@@ -70,6 +70,14 @@ pub enum Property {
     OnlyTheRecordedAreTrusted,
     /// P1: only a member whose data are lost is replaced, unless a person orders it.
     OnlyTheLostAreReplaced,
+    /// Of a fleet, no more clusters than the limit take new defaults of the operator at a time.
+    TurnsAreFew,
+    /// While one does not get ready after a restart, no other cluster begins to take new defaults.
+    FailuresStopTurns,
+    /// L07: who cannot use a turn keeps nobody waiting for longer than the bound, and is named and counted.
+    NobodyHoldsTheTurn,
+    /// M06: a cluster that is not well before its turn does not begin, and is named.
+    SickArePassedOver,
     /// E1: once faults end, the goal is reached.
     GoalIsReached,
     /// E2: at the goal nothing is written.
@@ -124,6 +132,10 @@ impl fmt::Display for Property {
             Self::ClientsAreTold => "R19: a client that rereads in time is never refused",
             Self::OnlyTheRecordedAreTrusted => "R19: nobody but the recorded authorities is trusted at rest",
             Self::OnlyTheLostAreReplaced => "P1: only the lost are replaced",
+            Self::TurnsAreFew => "U: few clusters take new defaults at a time",
+            Self::FailuresStopTurns => "U: a cluster that does not get ready stops the turns of others",
+            Self::NobodyHoldsTheTurn => "U: nobody holds a turn for longer than the bound",
+            Self::SickArePassedOver => "U: who is not well before its turn is passed over",
             Self::GoalIsReached => "E1: the goal is reached once faults end",
             Self::RestIsQuiet => "E2: at the goal nothing is written",
             Self::EndsAsWithoutFaults => "E3: where nothing is destroyed, all ends as without faults",

@@ -11,7 +11,7 @@ use quorate_manifests::Kind;
 use serde_json::{Value, json};
 
 use super::World;
-use super::objects::{key, member_pods, resource};
+use super::objects::{key, resource};
 use crate::oracle::{Property, Truth};
 
 /// The name of an unmanaged budget that selects the same Pods.
@@ -32,9 +32,9 @@ impl World {
         if self.faults.budgets_behind {
             return false;
         }
-        let pods = member_pods(&self.store);
+        let pods = self.member_pods();
         let mut any = false;
-        for budget in self.store.objects(&resource(Kind::Budget)).iter().filter(|budget| !deleting(budget)) {
+        for budget in self.objects(Kind::Budget).iter().filter(|budget| !deleting(budget)) {
             let selected: Vec<&Value> = pods
                 .iter()
                 .map(Arc::as_ref)
@@ -59,7 +59,7 @@ impl World {
 
     /// The drains try again.
     pub(super) fn drain_on(&mut self) -> bool {
-        let pods = member_pods(&self.store);
+        let pods = self.member_pods();
         let waits = |drained: &String| pods.iter().find(|pod| uid(pod) == drained && !deleting(pod));
         let mut any = false;
         for pod in self.faults.drained.iter().filter_map(waits).cloned().collect::<Vec<_>>() {

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use super::World;
 use super::canary::Times;
 use super::faults::Stopping;
-use super::objects::{is_of_job, member_pods, resource};
+use super::objects::{is_of_job, resource};
 use crate::etcd::{Disk, Launch, State, version_of_image};
 
 /// A Pod that a kubelet runs.
@@ -94,15 +94,11 @@ impl World {
 
     /// Deletes objects with the cluster that owns them, and data with their volume.
     fn collect_garbage(&mut self) -> bool {
-        let owners: BTreeSet<String> = self
-            .store
-            .objects(&resource(Kind::Cluster))
-            .iter()
-            .map(|cluster| uid(cluster).to_owned())
-            .collect();
+        let owners: BTreeSet<String> =
+            self.objects(Kind::Cluster).iter().map(|cluster| uid(cluster).to_owned()).collect();
         let mut any = false;
         for kind in [Kind::Pod, Kind::Service, Kind::Budget, Kind::Secret, Kind::Certificate] {
-            for object in self.store.objects(&resource(kind)) {
+            for object in self.objects(kind) {
                 let mut of =
                     items(&object, "/metadata/ownerReferences").iter().map(|owner| text(owner, "/uid"));
                 if of.next().is_some_and(|of| !owners.contains(of))
@@ -115,7 +111,7 @@ impl World {
         }
         any |= self.release_volumes();
         let volumes: BTreeSet<String> =
-            self.store.objects(&resource(Kind::Volume)).iter().map(|volume| uid(volume).to_owned()).collect();
+            self.objects(Kind::Volume).iter().map(|volume| uid(volume).to_owned()).collect();
         let exists = |dir: &String| volumes.contains(dir) || self.pods.values().any(|pod| pod.dir == *dir);
         let gone: Vec<String> = self.dirs().into_iter().filter(|dir| !exists(dir)).collect();
         for dir in &gone {
@@ -131,7 +127,7 @@ impl World {
     fn release_volumes(&mut self) -> bool {
         let mut any = false;
         let pods = self.objects(Kind::Pod);
-        for volume in self.store.objects(&resource(Kind::Volume)) {
+        for volume in self.objects(Kind::Volume) {
             let is_named = |pod: &Arc<Value>| {
                 claim_of(pod) == Some(name(&volume)) && !text(pod, "/spec/nodeName").is_empty()
             };
@@ -159,7 +155,7 @@ impl World {
 
     /// Ends processes whose Pods are gone, and removes deleted Pods with their processes.
     fn stop_pods(&mut self) -> bool {
-        let pods = member_pods(&self.store);
+        let pods = self.member_pods();
         let existing: BTreeSet<String> = pods.iter().map(|pod| uid(pod).to_owned()).collect();
         let orphans: Vec<String> = self
             .pods
@@ -196,7 +192,7 @@ impl World {
     /// Starts Pods whose volume exists: the guard runs first, then etcd.
     fn start_pods(&mut self) -> bool {
         let mut any = false;
-        for pod in member_pods(&self.store) {
+        for pod in self.member_pods() {
             let slow = self.faults.slow.contains(name(&pod))
                 || self.faults.on_lost_node.contains(name(&pod))
                 || self.faults.gone.contains(name(&pod));
@@ -253,7 +249,7 @@ impl World {
     /// Restarts every container that ended, once in each call of `settle`: the guard runs first, then etcd.
     fn restart_processes(&mut self, relaunched: &mut BTreeSet<String>) -> bool {
         let mut any = false;
-        for pod in member_pods(&self.store) {
+        for pod in self.member_pods() {
             let at = uid(&pod).to_owned();
             let Some(running) = self.pods.get_mut(&at) else { continue };
             running.seen |= self.etcd.dir(&running.dir).is_some();
@@ -290,7 +286,7 @@ impl World {
     /// Writes the status of every Pod.
     fn write_pod_statuses(&mut self) -> bool {
         let mut any = false;
-        for pod in member_pods(&self.store) {
+        for pod in self.member_pods() {
             let status = match self.pods.get(uid(&pod)) {
                 Some(running) => self.status_of(&pod, running),
                 None if self.never_mounts(&pod) => mounting(&pod, self.kubelets_time()),

@@ -56,13 +56,6 @@ pub fn key(kind: Kind, at: &ClusterRef, name: &str) -> ObjectKey {
     ObjectKey::new(resource(kind), at.namespace.clone(), name)
 }
 
-/// The Pods of members. Those of Jobs run elsewhere.
-pub fn member_pods(store: &Store) -> Vec<Arc<Value>> {
-    let mut pods = store.objects(&resource(Kind::Pod));
-    pods.retain(|pod| !is_of_job(pod));
-    pods
-}
-
 /// Whether a Job owns it.
 pub fn is_of_job(object: &Value) -> bool {
     items(object, "/metadata/ownerReferences").iter().any(|owner| text(owner, "/kind") == "Job")

@@ -26,7 +26,7 @@ use crate::etcd::Failed;
 use crate::oracle::{Landing, Truth};
 
 /// The defaults of the operator's flags.
-static DEFAULTS: LazyLock<Arc<Defaults>> =
+pub(super) static DEFAULTS: LazyLock<Arc<Defaults>> =
     LazyLock::new(|| Arc::new(Defaults { verifier: Verifier::new(verify), ..Defaults::default() }));
 
 /// As the operator verifies what others issued.
@@ -118,7 +118,10 @@ impl World {
         let (stale, old_list) = (self.operator.stale.take(), mem::take(&mut self.operator.old_list));
         self.operator.observes_again |= old_list;
         let sources = Sources { stale, old_list };
-        let mut pass = Pass::new(self.at.clone(), DEFAULTS.clone(), memory, self.operators_time());
+        if let Some(turn) = self.defaults_turn() {
+            memory.set_defaults_turn(turn);
+        }
+        let mut pass = Pass::new(self.at.clone(), self.defaults.clone(), memory, self.operators_time());
         self.renew_lease();
         self.tell_clocks(&mut pass, memory);
         // What it proposes is judged like a proposal of the planner, which would have asked for a proof.

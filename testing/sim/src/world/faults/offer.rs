@@ -8,7 +8,6 @@ use quorate_model::auth::AuthStage;
 use super::{Fault, Patch, Planted, Unread};
 use crate::world::World;
 use crate::world::clocks::Clock;
-use crate::world::objects::member_pods;
 use crate::world::wire::RequestOutcome;
 
 impl World {
@@ -79,7 +78,7 @@ impl World {
 
     fn faults_of_members(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
-        for pod in member_pods(&self.store) {
+        for pod in self.member_pods() {
             let member = name(&pod).to_owned();
             if !self.pods.contains_key(uid(&pod)) {
                 faults.push(Fault::Slow(member.clone()));
