@@ -1,6 +1,8 @@
 //! A cluster that begins with the data of a snapshot: `spec.bootstrap.restore`, and what status records of it.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::borrow::Cow;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +20,9 @@ pub const DEFAULT_BUMP_REVISION: u64 = 1_000_000_000;
 /// How old a snapshot may be where the spec does not say, in seconds: seven days. A restore that is meant follows a loss within days; a manifest
 /// that was forgotten is older.
 pub const DEFAULT_NOT_OLDER_THAN: u64 = 7 * 86_400;
+
+/// What the name of an EtcdBackup begins with that the operator creates for a restore.
+pub const RESTORED_PREFIX: &str = "restored-";
 
 /// What the cluster begins with.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -177,39 +182,70 @@ pub struct RestoreStatus {
 }
 
 /// What a restore still needs: it is neither pruned nor deleted meanwhile.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needed<'a> {
     /// The namespace of the EtcdCluster or EtcdRestore.
     namespace: Option<&'a str>,
-    /// The EtcdBackup of that namespace.
-    pub backup: Option<&'a str>,
+    /// The EtcdBackup of that namespace. One that stands for an object needs that object.
+    pub backup: Option<Cow<'a, str>>,
     /// The SHA-256 of the object, once it is known.
     sha256: Option<&'a str>,
 }
 
 impl Needed<'_> {
     /// Whether it is this EtcdBackup, or its object, which a restore of any namespace may name by its place. A copy elsewhere has the same
-    /// SHA-256, and is kept as well.
-    pub fn is(&self, backup: &EtcdBackup) -> bool {
+    /// SHA-256, and is kept as well. `read` finds an EtcdBackup by namespace and name.
+    pub fn is<B: AsRef<EtcdBackup>>(
+        &self,
+        backup: &EtcdBackup,
+        read: impl FnOnce(&str, &str) -> Option<B>,
+    ) -> bool {
+        let (namespace, name) =
+            (self.namespace.unwrap_or_default(), self.backup.as_deref().unwrap_or_default());
         let is_here = self.namespace == backup.metadata.namespace.as_deref();
-        let result = backup.status.as_ref().and_then(|status| status.result.as_ref());
-        (is_here && self.backup.is_some() && self.backup == backup.metadata.name.as_deref())
-            || (self.sha256.is_some() && self.sha256 == result.map(|result| result.stored_sha256.as_str()))
+        if is_here && self.backup.is_some() && backup.metadata.name.as_deref() == Some(name) {
+            return true;
+        }
+        let Some(own) = object(backup) else { return false };
+        if let Some(known) = self.sha256 {
+            return known == own;
+        }
+        let stands_for = self.backup.as_ref().and_then(|_| read(namespace, name));
+        stands_for
+            .is_some_and(|one| one.as_ref().spec.existing.is_some() && object(one.as_ref()) == Some(own))
     }
 }
 
+/// The SHA-256 of the object of an EtcdBackup.
+fn object(backup: &EtcdBackup) -> Option<&str> {
+    Some(backup.status.as_ref()?.result.as_ref()?.stored_sha256.as_str())
+}
+
 impl RestoreSpec {
+    /// The EtcdBackup that it reads: that which it names, or that which the operator creates for what it names by its place, for the EtcdCluster
+    /// or EtcdRestore of this uid. `None` if it names nothing.
+    pub fn backup_name(&self, uid: Option<&str>) -> Option<String> {
+        match (&self.backup_ref, &self.source, &self.latest) {
+            (Some(backup), None, None) => Some(backup.name.clone()),
+            (None, Some(_), None) | (None, None, Some(_)) => {
+                Some(format!("{RESTORED_PREFIX}{}", uid.unwrap_or_default()))
+            }
+            (_, _, _) => None,
+        }
+    }
+
     /// What it names. Which object an EtcdBackup has is not known here.
-    fn needed<'a>(&'a self, namespace: Option<&'a str>) -> Needed<'a> {
-        let backup = self.backup_ref.as_ref().map(|backup| backup.name.as_str());
+    fn needed<'a>(&'a self, meta: &'a ObjectMeta) -> Needed<'a> {
+        let backup = self.backup_name(meta.uid.as_deref()).map(Cow::Owned);
         let sha256 = self.source.as_ref().map(|source| source.sha256.as_str());
-        Needed { namespace, backup, sha256 }
+        Needed { namespace: meta.namespace.as_deref(), backup, sha256 }
     }
 }
 
 impl RestoreStatus {
     fn needed<'a>(&'a self, namespace: Option<&'a str>) -> Needed<'a> {
-        Needed { namespace, backup: self.backup.as_deref(), sha256: Some(&self.source.sha256) }
+        let backup = self.backup.as_deref().map(Cow::Borrowed);
+        Needed { namespace, backup, sha256: Some(&self.source.sha256) }
     }
 }
 
@@ -236,7 +272,7 @@ impl EtcdCluster {
         if let Some(restored) = status.and_then(|status| status.bootstrap.as_ref()?.restore.as_ref()) {
             return Some(restored.needed(namespace));
         }
-        Some(self.restore()?.needed(namespace))
+        Some(self.restore()?.needed(&self.metadata))
     }
 }
 
@@ -249,7 +285,7 @@ impl EtcdRestore {
         if has_ended || self.metadata.deletion_timestamp.is_some() {
             return None;
         }
-        let needed = self.spec.snapshot.needed(self.metadata.namespace.as_deref());
+        let needed = self.spec.snapshot.needed(&self.metadata);
         // What was read is known by its SHA-256, however the spec names it.
         let status = self.status.as_ref();
         let read = status.and_then(|status| status.snapshot.as_ref()).map(|read| read.sha256.as_str());

@@ -108,7 +108,7 @@ fn o02_the_backup_that_a_restore_still_needs_is_the_recorded_one_whatever_the_sp
             },
         }))
         .unwrap();
-        assert_eq!(cluster.needs().unwrap().backup, Some("first"), "demo-0 may still restore it");
+        assert_eq!(cluster.needs().unwrap().backup.as_deref(), Some("first"), "demo-0 may still restore it");
     }
 }
 
@@ -120,20 +120,29 @@ fn o02_what_a_restore_needs_is_known_by_its_object_too_whoever_names_it_and_from
         "status": {"attempts": 1, "result": {"key": "k", "storedSha256": "a".repeat(64)}},
     }))
     .unwrap();
+    // What the operator has created for the EtcdRestore of namespace `a` has found that object.
+    let mut found = backup.clone();
+    found.spec.existing = serde_json::from_value(json!({"latest": {"cluster": "demo"}})).unwrap();
     let needs = |namespace: &str, snapshot: serde_json::Value, status: serde_json::Value| {
         let restore: EtcdRestore = serde_json::from_value(json!({
-            "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdRestore", "metadata": {"name": "r", "namespace": namespace},
+            "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdRestore", "metadata": {"name": "r", "namespace": namespace, "uid": "u1"},
             "spec": {"clusterName": "demo", "clusterID": "a1", "snapshot": snapshot}, "status": status,
         }))
         .unwrap();
-        restore.needs().is_some_and(|needed| needed.is(&backup))
+        let stands_for =
+            |at: &str, name: &str| (at == "a" && name == "restored-u1").then(|| Box::new(found.clone()));
+        restore.needs().is_some_and(|needed| needed.is(&backup, stands_for))
     };
     let source = |sha256: &str| json!({"source": {"destination": {"s3": {"bucket": "bucket"}}, "key": "k", "sha256": sha256.repeat(64)}});
     let latest = json!({"latest": {"destination": {"s3": {"bucket": "bucket"}}, "cluster": "demo"}});
     for namespace in ["a", "of-another"] {
         assert!(needs(namespace, source("a"), json!(null)));
         assert!(!needs(namespace, source("b"), json!(null)));
-        assert!(!needs(namespace, latest.clone(), json!(null)), "it is not found yet");
+        assert_eq!(
+            needs(namespace, latest.clone(), json!(null)),
+            namespace == "a",
+            "where it is found already"
+        );
         let reading = json!({"reading": {"attempt": 1, "sha256": "a".repeat(64)}});
         assert!(needs(namespace, latest.clone(), reading));
         assert!(needs(

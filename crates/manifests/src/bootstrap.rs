@@ -97,6 +97,13 @@ pub(crate) fn of_backup(
         }
         (Err(why), _) => return Err(not_ready(&name, &format!("could not be read: {why}"))),
     };
+    if ordered.is_some() && backup.spec.existing.is_none() {
+        let why = format!(
+            "lacks spec.existing: the CustomResourceDefinition of EtcdBackups is older than the operator. Apply the definitions of the operator's \
+             release: kubectl apply --server-side --force-conflicts -f config/crd. Then: kubectl delete etcdbackup {name}, and another one follows"
+        );
+        return Err(not_ready(&name, &why));
+    }
     if ordered.is_some_and(|ordered| !restored::is_as_ordered(ordered, backup)) {
         let why = format!(
             "is not what the spec asks for now: its owner, source, destination or existing object. After an edit of the spec: kubectl delete \
@@ -135,8 +142,11 @@ pub(crate) fn of_backup(
     }
     let destination = backup.spec.destination.clone();
     let given = existing.and_then(|existing| existing.version_id.clone());
+    // What is named by its place means what the key has: the mark may be of another store, and to read a version takes a right of its own.
+    let is_by_place = existing.is_some_and(|existing| existing.latest.is_some() || existing.without_manifest);
     // That of a claim is an inode.
-    let marked = result.mark.and_then(|mark| mark.version_id).filter(|_| destination.pvc.is_none());
+    let is_version = destination.pvc.is_none() && !is_by_place;
+    let marked = result.mark.and_then(|mark| mark.version_id).filter(|_| is_version);
     let (key, sha256) = (result.key, result.stored_sha256);
     let source = RestoreSource { destination, key, sha256, version_id: given.or(marked) };
     // What no manifest tells is not known before it is read.

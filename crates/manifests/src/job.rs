@@ -29,6 +29,7 @@ use crate::pod::{
     AGENT, AGENT_DIR, AGENT_VOLUME, FETCH, SKIP_CONTAINERS, install_from, one_to_a_node, resources,
     restricted, security_context,
 };
+use crate::restored;
 
 /// A condition that nobody sets.
 const NO_MEMBER: &str = "operator.etcd.io/is-a-member";
@@ -159,7 +160,7 @@ pub fn inspect(
         }
     };
     knows_signatures(&mut pod);
-    if backup.metadata.owner_references.is_some() {
+    if restored::is_for_restore(backup) {
         // It reads what the members of a restore read next, and as they do.
         is_no_member(&mut pod);
     }

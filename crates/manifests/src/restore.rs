@@ -62,7 +62,7 @@ pub fn until(restore: &EtcdRestore) -> Instant {
 }
 
 /// Whether it was carried out, or has failed: nothing follows any more, also where the data that it names come back.
-fn has_ended(restore: &EtcdRestore) -> bool {
+pub(crate) fn has_ended(restore: &EtcdRestore) -> bool {
     let phase = restore.status.as_ref().and_then(|status| status.phase);
     matches!(phase, Some(RestorePhase::Complete | RestorePhase::Failed))
 }

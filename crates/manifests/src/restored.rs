@@ -1,29 +1,39 @@
 //! The EtcdBackup that stands for what a restore names by its place: an object, or the newest backup of a store. The operator creates it, and
 //! all that restores reads it like one that a person created. It goes with the EtcdCluster or EtcdRestore that it is for.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use k8s_openapi::jiff::Timestamp;
 use quorate_api::backup::{BackupSource, DEFAULT_RETRIES, EtcdBackupSpec, ExistingObject, JobTemplate};
-use quorate_api::bootstrap::{RestoreSource, RestoreSpec, SnapshotOf};
+use quorate_api::bootstrap::{RESTORED_PREFIX, RestoreSource, RestoreSpec, SnapshotOf};
 use quorate_api::latest::LatestBackup;
 use quorate_api::{Destination, EtcdBackup, EtcdCluster, EtcdRestore, keys};
 
-use crate::job;
-
-/// What its name begins with.
-const PREFIX: &str = "restored-";
+use crate::{bootstrap, job};
 
 /// How long it looks: a year. A person may mend the store, or a backup come into it, long after the restore was ordered.
 const DEADLINE: &str = "8760h";
 
 /// The EtcdBackup that a restore reads: that which its spec names, or that which the operator creates for it. `None` if the spec names nothing.
 pub fn name(spec: &RestoreSpec, meta: &ObjectMeta) -> Option<String> {
-    match (&spec.backup_ref, &spec.source, &spec.latest) {
-        (Some(backup), None, None) => Some(backup.name.clone()),
-        (None, Some(_), None) | (None, None, Some(_)) => {
-            Some(format!("{PREFIX}{}", meta.uid.as_deref().unwrap_or_default()))
-        }
-        (_, _, _) => None,
-    }
+    spec.backup_name(meta.uid.as_deref())
+}
+
+/// Whether the operator has created an EtcdBackup for a restore.
+pub fn is_for_restore(backup: &EtcdBackup) -> bool {
+    let has_name = backup.metadata.name.as_deref().is_some_and(|name| name.starts_with(RESTORED_PREFIX));
+    let mut owners = backup.metadata.owner_references.iter().flatten();
+    has_name && owners.any(|owner| matches!(owner.kind.as_str(), "EtcdCluster" | "EtcdRestore"))
+}
+
+/// Whether a restore waits for an EtcdBackup that the operator has created for one.
+pub fn is_awaited(backup: &EtcdBackup, cluster: Option<&EtcdCluster>, restore: Option<&EtcdRestore>) -> bool {
+    let owners = || backup.metadata.owner_references.iter().flatten();
+    let owns =
+        |meta: &ObjectMeta| meta.uid.is_some() && owners().any(|owner| Some(&owner.uid) == meta.uid.as_ref());
+    let by_cluster = cluster.filter(|cluster| owns(&cluster.metadata)).and_then(bootstrap::backup_to_read);
+    let by_restore = restore.filter(|restore| owns(&restore.metadata) && !crate::restore::has_ended(restore));
+    let by_restore = by_restore.and_then(|restore| name(&restore.spec.snapshot, &restore.metadata));
+    by_cluster.or(by_restore).is_some_and(|name| backup.metadata.name.as_ref() == Some(&name))
 }
 
 /// That of an EtcdCluster; `None` if its spec names an EtcdBackup.
@@ -104,7 +114,11 @@ fn stands_for<'a>(spec: &'a RestoreSpec, namespace: &str) -> Option<(&'a Destina
     };
     let existing = ExistingObject {
         latest: Some(latest),
-        before: before.clone(),
+        // As the API server stores it: without a fraction of a second.
+        before: before
+            .as_ref()
+            .and_then(|before| Timestamp::from_second(before.0.as_second()).ok())
+            .map(Time),
         allow_unsigned: *allow_unsigned,
         ..ExistingObject::default()
     };

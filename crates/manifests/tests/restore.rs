@@ -219,7 +219,7 @@ fn a_backup_means_its_object_with_its_hash_once_it_is_complete() {
     }));
     let cluster = cluster.unwrap();
     assert_eq!(bootstrap::backup_to_read(&cluster).as_deref(), Some("nightly"));
-    assert_eq!(cluster.needs().unwrap().backup, Some("nightly"));
+    assert_eq!(cluster.needs().unwrap().backup.as_deref(), Some("nightly"));
     let backup = |status: Value| -> EtcdBackup {
         serde_json::from_value(json!({
             "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdBackup", "metadata": { "name": "nightly" },
@@ -304,7 +304,7 @@ fn latest() -> Value {
 /// What an EtcdBackup says that has found the newest.
 fn found(key: &str) -> Value {
     json!({ "phase": "Complete", "attempts": 1, "result": {
-        "key": key, "storedSha256": "5".repeat(64), "snapshotBytes": 4096, "revision": 7, "etcdVersion": "3.6.16", "clusterID": "a1",
+        "key": key, "storedSha256": "5".repeat(64), "mark": { "versionID": "of another store" }, "snapshotBytes": 4096, "revision": 7, "etcdVersion": "3.6.16", "clusterID": "a1",
     } })
 }
 
@@ -346,12 +346,16 @@ fn o02_nothing_starts_before_the_newest_backup_is_recorded_and_then_it_is_the_on
     let recorded = world.status().bootstrap.unwrap().restore.unwrap();
     assert_eq!((&*recorded.source.key, recorded.revision), ("lost/a", Some(7)));
     assert_eq!(recorded.source.destination.prefix(), "etcd");
+    assert_eq!(recorded.source.version_id, None, "nobody asked for a version");
     let written: EtcdBackup = serde_json::from_value(json!({
         "metadata": { "name": "nightly-1", "namespace": "default" }, "status": found("lost/a"),
         "spec": { "source": { "cluster": "lost" }, "destination": { "s3": { "bucket": "b" } } },
     }))
     .unwrap();
-    assert!(world.cluster().needs().unwrap().is(&written), "retention keeps it meanwhile");
+    assert!(
+        world.cluster().needs().unwrap().is(&written, |_, _| None::<Box<EtcdBackup>>),
+        "retention keeps it meanwhile"
+    );
     // Whatever the EtcdBackup says now: the attempt has its own.
     look(&mut world, found("lost/b"));
     let order = |pod: &Pod| -> RestoreOrder {
@@ -393,12 +397,16 @@ fn o02_an_operator_that_knows_no_latest_starts_nothing() {
 #[test]
 fn o02_the_job_that_finds_the_newest_has_the_image_of_the_operator_and_is_taken_for_no_member() {
     let mut spec = spec(&json!({ "latest": {
-        "destination": { "pvc": { "claimName": "kept" } }, "clusterID": "a1", "before": "2026-11-24T02:00:00Z",
+        "destination": { "pvc": { "claimName": "kept" } }, "clusterID": "a1", "before": "2026-11-24T02:00:00.5Z",
     } }));
     spec["podTemplate"] =
         json!({ "metadata": { "labels": { "team": "a" } }, "spec": { "nodeSelector": { "disk": "fast" } } });
     let mut world = World::new(&spec);
     world.settle();
+    assert!(
+        !world.condition("Bootstrapped").2.contains("is not what the spec asks for"),
+        "it is as it was ordered"
+    );
     let made = &world.etcd_backups["restored-u-1"];
     let order = existing_order(made).unwrap();
     let ExistingOrder::Find(asked) = &order else { panic!("{order:?}") };

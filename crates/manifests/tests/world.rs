@@ -310,7 +310,9 @@ impl World {
         self.carry_out(&write);
     }
 
-    fn create_backup(&mut self, mut backup: EtcdBackup) {
+    fn create_backup(&mut self, backup: EtcdBackup) {
+        // As the API server stores it.
+        let mut backup: EtcdBackup = serde_json::from_value(json!(backup)).unwrap();
         if let Some(object) = backup.spec.existing.as_ref().filter(|object| object.latest.is_none()) {
             let result = json!({ "key": object.key, "storedSha256": object.sha256 });
             backup.status = Some(

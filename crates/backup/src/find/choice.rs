@@ -41,8 +41,9 @@ pub(super) struct Choice<'a> {
     of_cluster: u64,
     unreadable: u64,
     unsigned: u64,
-    /// The newest of those, by what it says, and why, for people. One whose key is missing comes first: a person can add that.
-    newest_unsigned: Option<((bool, Timestamp), String)>,
+    /// The newest of those, by what it says, and why, for people. One that somebody changed comes first, then one whose key is
+    /// missing, which a person can add.
+    newest_unsigned: Option<((u8, Timestamp), String)>,
     notes: Vec<String>,
     /// By cluster ID.
     lines: BTreeMap<u64, Line>,
@@ -124,7 +125,12 @@ impl<'a> Choice<'a> {
         }
         self.unsigned += 1;
         let at = time(manifest).or_else(|| manifest.finished.parse().ok()).unwrap_or(Timestamp::MIN);
-        let place = (matches!(why, Doubt::OtherKey(_)), at);
+        let weight = match why {
+            Doubt::NotSigned => 0,
+            Doubt::OtherKey(_) => 1,
+            Doubt::Changed(_) => 2,
+        };
+        let place = (weight, at);
         if self.newest_unsigned.as_ref().is_none_or(|(newest, _)| *newest < place) {
             self.newest_unsigned = Some((place, format!("the manifest of {} {why}", manifest.key)));
         }

@@ -365,7 +365,7 @@ async fn o15_who_may_add_objects_does_not_decide_what_is_restored() {
     assert_eq!(found.manifest.signature, genuine.signature);
     let told = &found.skipped[0];
     assert!(
-        told.contains("5 manifests of this cluster are not signed") && told.contains("put that key into"),
+        told.contains("5 manifests of this cluster are not signed") && told.contains("somebody changed it"),
         "{told}"
     );
 

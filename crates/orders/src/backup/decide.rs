@@ -59,6 +59,8 @@ pub struct Seen<'a> {
     pub all_go: bool,
     /// Who still restores from its object.
     pub used_by: Option<&'a User>,
+    /// It was created for a restore that does not wait for it any more.
+    pub is_given_up: bool,
     /// The time.
     pub now: Instant,
 }
@@ -80,6 +82,7 @@ impl<'a> Seen<'a> {
             failed_removals: 0,
             all_go: false,
             used_by: None,
+            is_given_up: false,
             now,
         }
     }

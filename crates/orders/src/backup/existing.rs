@@ -11,6 +11,7 @@ use quorate_api::job::{Answer, FoundBackup};
 use quorate_api::{EtcdBackup, Explanation, Reason, keys};
 use quorate_manifests::backup::{ExistingOrder, existing_order};
 use quorate_manifests::job::inspect_name;
+use quorate_manifests::restored;
 use quorate_model::Instant;
 
 use super::decide::{
@@ -64,7 +65,7 @@ pub fn inspects_before<'a>(
     others: impl Iterator<Item = &'a EtcdBackup>,
     now: Instant,
 ) -> Option<&'a EtcdBackup> {
-    if own.metadata.owner_references.is_some() {
+    if restored::is_for_restore(own) {
         return None;
     }
     let counts = |other: &&EtcdBackup| {
@@ -87,6 +88,11 @@ pub fn inspects_before<'a>(
 fn begin(seen: Seen<'_>, mut status: EtcdBackupStatus, order: ExistingOrder) -> Decision {
     if let Some(act) = before_the_next(seen, &status) {
         return Decision { status, act, event: None };
+    }
+    if seen.is_given_up {
+        let text =
+            "the restore that it was created for does not wait for it any more, so it is not looked for";
+        return failed(seen, status, Explanation::new(Reason::OrderExpired, text));
     }
     if let Some(why) = claim_refused(seen) {
         return failed(seen, status, why);

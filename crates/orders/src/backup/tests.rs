@@ -525,7 +525,7 @@ fn an_order_to_restore_needs_its_backup_until_it_is_over_or_withdrawn() {
             "status": status,
         }))
         .unwrap();
-        order.needs().and_then(|needed| needed.backup).map(str::to_owned)
+        order.needs().and_then(|needed| needed.backup).map(std::borrow::Cow::into_owned)
     };
     for phase in [None, Some("Pending"), Some("Running"), Some("OfANewerOperator")] {
         assert_eq!(needed(json!({}), json!({"phase": phase})).as_deref(), Some("b"), "{phase:?}");

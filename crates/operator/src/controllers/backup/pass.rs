@@ -10,7 +10,7 @@ use quorate_api::backup::EtcdBackupStatus;
 use quorate_api::backup::{BackupCondition, BackupPhase};
 use quorate_api::job::{RemoveOrder, SIGNING_SECRET};
 use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore, Explanation, Reason, keys};
-use quorate_manifests::{backup, job};
+use quorate_manifests::{backup, job, restored};
 use quorate_model::{Instant, Step};
 use quorate_orders::backup as orders;
 use quorate_orders::backup::{
@@ -162,6 +162,7 @@ impl BackupWorker {
         let users = users.in_namespace(&self.root.namespace);
         let users = users.iter().filter_map(|user| user.0.as_ref().ok());
         let refusing = orders::refusing(backup, all(), users);
+        let is_given_up = restored::is_for_restore(backup) && !self.is_awaited(backup, cluster);
         let owner_of_claim = orders::owner_of_claim(backup, all());
         let seen = Seen {
             backup,
@@ -177,6 +178,7 @@ impl BackupWorker {
             failed_removals,
             all_go,
             used_by: used_by.as_ref(),
+            is_given_up,
             now,
         };
         if !is_in_queue(backup) {
@@ -196,6 +198,14 @@ impl BackupWorker {
         }
         self.is_near = is_near(&decision, place);
         decision
+    }
+
+    /// Whether the restore that an EtcdBackup was created for waits for it.
+    fn is_awaited(&self, backup: &EtcdBackup, cluster: Option<&EtcdCluster>) -> bool {
+        let restores = self.controller.all_restores.in_namespace(&self.root.namespace);
+        let mut restores = restores.iter().filter_map(|restore| restore.0.as_ref().ok());
+        restored::is_awaited(backup, cluster, None)
+            || restores.any(|restore| restored::is_awaited(backup, None, Some(restore)))
     }
 
     /// The status with the attempt was not written. Where that is certain, it counts for nothing.
@@ -407,6 +417,11 @@ impl BackupWorker {
 
     /// An EtcdCluster that still begins with it, or an EtcdRestore that is not over: of any namespace, by its name or by its object.
     fn used_by(&self, backup: &EtcdBackup) -> Option<User> {
+        let read = |namespace: &str, name: &str| {
+            let at = NamespacedName::new(namespace, name);
+            let found = self.controller.backups.get(&at).objects.remove(name)?;
+            found.0.as_ref().ok().cloned().map(Box::new)
+        };
         let name = |user: &ObjectMeta| {
             let (namespace, name) = (user.namespace.as_deref().unwrap_or_default(), user.name.as_deref());
             let name = name.unwrap_or_default();
@@ -414,7 +429,7 @@ impl BackupWorker {
         };
         let needs = |cluster: &Arc<ReadCluster>| {
             let needed = cluster.0.as_ref().ok().and_then(EtcdCluster::needs);
-            needed.is_some_and(|needed| needed.is(backup))
+            needed.is_some_and(|needed| needed.is(backup, read))
         };
         if let Some(cluster) = self.controller.clusters.all().into_iter().find(needs) {
             return Some(User::Cluster(name(cluster.meta())));
@@ -423,7 +438,7 @@ impl BackupWorker {
         backup.status.as_ref()?.result.as_ref()?;
         let mut pending = self.controller.all_restores.all().into_iter().filter(|restore| {
             let needed = restore.0.as_ref().ok().and_then(EtcdRestore::needs);
-            needed.is_some_and(|needed| needed.is(backup))
+            needed.is_some_and(|needed| needed.is(backup, read))
         });
         pending.next().map(|restore| User::Restore(name(restore.meta())))
     }

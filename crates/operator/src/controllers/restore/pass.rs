@@ -205,7 +205,10 @@ impl RestoreWorker {
             Ok(_) | Err(WriteError::Exists) => Ok(Outcome::Waiting),
             Err(WriteError::Invalid(text) | WriteError::Forbidden(text)) => {
                 let mut status = restore.status.clone().unwrap_or_default();
-                restore::backup_refused(restore, &mut status, &text);
+                let before = status.backup_before.as_ref().map(|taken| &taken.name);
+                if before.is_some() && before == backup.metadata.name.as_ref() {
+                    restore::backup_refused(restore, &mut status, &text);
+                }
                 if restore.status.as_ref() != Some(&status) {
                     self.record(restore, &status).await?;
                 }

@@ -133,7 +133,9 @@ fn o02_only_so_many_look_for_their_object_at_a_time_the_oldest_first() {
     let waits = inspects_before(&all[5], all.iter(), NOW);
     assert!(waits.is_none(), "{waits:?}");
     let mut of_restore = all[8].clone();
-    of_restore.metadata.owner_references = Some(Vec::new());
+    of_restore.metadata.name = Some("restored-c1".to_owned());
+    let owner = json!([{"apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster", "name": "demo", "uid": "c1"}]);
+    of_restore.metadata.owner_references = serde_json::from_value(owner).unwrap();
     assert!(inspects_before(&of_restore, all[2..].iter(), NOW).is_none());
     let held = decide(Seen { waits_for: Some("existing-1"), ..Seen::only(&all[8], NOW) });
     assert_eq!((holds(&held).1.as_str(), held.status.attempts), ("BackupQueued", 0));
@@ -218,4 +220,16 @@ fn o02_what_a_restore_waits_for_is_looked_for_until_it_is_there_and_why_it_was_n
             .2
             .contains("not known before it is read")
     );
+}
+
+#[test]
+fn o02_what_no_restore_waits_for_any_more_is_not_looked_for() {
+    let rests = json!({"phase": "Pending", "attempts": 3, "started": at(-3000), "nextAttempt": at(-1)});
+    let ended = decide(Seen { is_given_up: true, ..Seen::only(&newest(rests), NOW) });
+    assert_eq!((ended.status.phase, holds(&ended).1.as_str()), (Some(BackupPhase::Failed), "OrderExpired"));
+    // What was found stays.
+    let complete =
+        json!({"phase": "Complete", "attempts": 1, "result": {"key": "k", "storedSha256": "5".repeat(64)}});
+    let kept = decide(Seen { is_given_up: true, ..Seen::only(&newest(complete), NOW) });
+    assert_eq!((kept.status.phase, kept.act), (Some(BackupPhase::Complete), Act::Rest));
 }
