@@ -301,7 +301,7 @@ impl World {
         };
         let write = match request(write, &context) {
             Request::Write(write) => write,
-            Request::Backup(backup) => return self.create_backup(*backup),
+            Request::Backup(backup) => return self.create_backup(&backup),
             Request::Certificate(order) => {
                 self.keys += 1;
                 order.write(&generate(&order.generate, self.keys))
@@ -310,7 +310,7 @@ impl World {
         self.carry_out(&write);
     }
 
-    fn create_backup(&mut self, backup: EtcdBackup) {
+    fn create_backup(&mut self, backup: &EtcdBackup) {
         // As the API server stores it.
         let mut backup: EtcdBackup = serde_json::from_value(json!(backup)).unwrap();
         if let Some(object) = backup.spec.existing.as_ref().filter(|object| object.latest.is_none()) {
