@@ -183,6 +183,11 @@ pub struct Endpoints {
 }
 
 impl ExistingObject {
+    /// Whether it is what a restore names by its place: the newest of a cluster, or an object that no manifest need describe.
+    pub fn is_by_place(&self) -> bool {
+        self.latest.is_some() || self.without_manifest
+    }
+
     /// Whether what is in the store, by its manifest, is this object. What was found as the newest is whichever it is.
     pub fn is(&self, key: &str, sha256: &str) -> bool {
         self.latest.is_some() || (self.key == key && self.sha256 == sha256)

@@ -222,13 +222,13 @@ fn object(backup: &EtcdBackup) -> Option<&str> {
 }
 
 impl RestoreSpec {
-    /// The EtcdBackup that it reads: that which it names, or that which the operator creates for what it names by its place, for the EtcdCluster
-    /// or EtcdRestore of this uid. `None` if it names nothing.
-    pub fn backup_name(&self, uid: Option<&str>) -> Option<String> {
+    /// The EtcdBackup that it reads: that which it names, or that which the operator creates for what it names by its place. `meta` is of the
+    /// EtcdCluster or EtcdRestore. `None` if it names nothing.
+    pub fn backup_name(&self, meta: &ObjectMeta) -> Option<String> {
         match (&self.backup_ref, &self.source, &self.latest) {
             (Some(backup), None, None) => Some(backup.name.clone()),
             (None, Some(_), None) | (None, None, Some(_)) => {
-                Some(format!("{RESTORED_PREFIX}{}", uid.unwrap_or_default()))
+                Some(format!("{RESTORED_PREFIX}{}", meta.uid.as_deref().unwrap_or_default()))
             }
             (_, _, _) => None,
         }
@@ -236,7 +236,7 @@ impl RestoreSpec {
 
     /// What it names. Which object an EtcdBackup has is not known here.
     fn needed<'a>(&'a self, meta: &'a ObjectMeta) -> Needed<'a> {
-        let backup = self.backup_name(meta.uid.as_deref()).map(Cow::Owned);
+        let backup = self.backup_name(meta).map(Cow::Owned);
         let sha256 = self.source.as_ref().map(|source| source.sha256.as_str());
         Needed { namespace: meta.namespace.as_deref(), backup, sha256 }
     }

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::SignedDuration;
-use quorate_api::backup::{BackupCondition, BackupPhase, EtcdBackup, EtcdBackupStatus, FailedLook};
+use quorate_api::backup::{
+    BackupCondition, BackupPhase, EtcdBackup, EtcdBackupStatus, ExistingObject, FailedLook,
+};
 use quorate_api::bootstrap::{DEFAULT_NOT_OLDER_THAN, RestoreSource, RestoreSpec, RestoreStatus};
 use quorate_api::job::{CA_FILE, CREDENTIALS_DIR, IDENTITIES_DIR, ORDER, PVC_DIR, RestoreOrder, Source};
 use quorate_api::{Destination, EtcdCluster, Reason, duration};
@@ -40,7 +42,7 @@ pub fn backup_to_read(cluster: &EtcdCluster) -> Option<String> {
     let status = cluster.status.as_ref();
     let is_recorded = status.and_then(|status| status.bootstrap.as_ref()?.restore.as_ref()).is_some();
     let is_bootstrapped = status.is_some_and(|status| status.cluster_id.is_some());
-    let name = restored::name(cluster.restore()?, &cluster.metadata)?;
+    let name = cluster.restore()?.backup_name(&cluster.metadata)?;
     (!is_recorded && !is_bootstrapped).then_some(name)
 }
 
@@ -51,7 +53,7 @@ pub(crate) fn by_spec(cluster: &EtcdCluster) -> Resolved {
 
 /// Why nothing is known of what it restores before the EtcdBackup is read.
 pub(crate) fn unread(spec: &RestoreSpec, meta: &ObjectMeta) -> RestoreFailure {
-    match restored::name(spec, meta) {
+    match spec.backup_name(meta) {
         Some(name) => not_ready(&name, "is not read yet"),
         // An older definition may have admitted it.
         None => RestoreFailure::new(
@@ -84,7 +86,7 @@ pub(crate) fn of_backup(
     backup: Result<Option<&EtcdBackup>, &str>,
     hint: Hint,
 ) -> Result<RestoreStatus, RestoreFailure> {
-    let name = restored::name(spec, meta).ok_or_else(|| unread(spec, meta))?;
+    let name = spec.backup_name(meta).ok_or_else(|| unread(spec, meta))?;
     let refused = |why: &str| {
         RestoreFailure::new(RestoreCause::Refused, format!("EtcdBackup {name} {why}. {}", hint.other))
     };
@@ -143,7 +145,7 @@ pub(crate) fn of_backup(
     let destination = backup.spec.destination.clone();
     let given = existing.and_then(|existing| existing.version_id.clone());
     // What is named by its place means what the key has: the mark may be of another store, and to read a version takes a right of its own.
-    let is_by_place = existing.is_some_and(|existing| existing.latest.is_some() || existing.without_manifest);
+    let is_by_place = existing.is_some_and(ExistingObject::is_by_place);
     // That of a claim is an inode.
     let is_version = destination.pvc.is_none() && !is_by_place;
     let marked = result.mark.and_then(|mark| mark.version_id).filter(|_| is_version);

@@ -96,7 +96,7 @@ pub fn backups_to_read(restores: &[&EtcdRestore], snapshot: &Snapshot, now: Inst
     let waiting = snapshot.orders.iter().filter(|order| order.until > now);
     let waiting = waiting
         .filter_map(|order| restores.iter().find(|restore| name_of(restore).as_ref() == Some(&order.order)));
-    waiting.filter_map(|restore| restored::name(&restore.spec.snapshot, &restore.metadata)).collect()
+    waiting.filter_map(|restore| restore.spec.snapshot.backup_name(&restore.metadata)).collect()
 }
 
 /// Puts what the EtcdBackup says into the orders that name it: `None` if it does not exist, an error if it could not be read.
@@ -108,7 +108,7 @@ pub fn resolve(
 ) {
     for order in &mut snapshot.orders {
         let names_it = |restore: &&&EtcdRestore| {
-            let named = restored::name(&restore.spec.snapshot, &restore.metadata);
+            let named = restore.spec.snapshot.backup_name(&restore.metadata);
             name_of(restore).as_ref() == Some(&order.order) && named.as_deref() == Some(name)
         };
         if let Some(restore) = restores.iter().find(names_it) {

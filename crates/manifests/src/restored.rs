@@ -13,11 +13,6 @@ use crate::{bootstrap, job};
 /// How long it looks: a year. A person may mend the store, or a backup come into it, long after the restore was ordered.
 const DEADLINE: &str = "8760h";
 
-/// The EtcdBackup that a restore reads: that which its spec names, or that which the operator creates for it. `None` if the spec names nothing.
-pub fn name(spec: &RestoreSpec, meta: &ObjectMeta) -> Option<String> {
-    spec.backup_name(meta.uid.as_deref())
-}
-
 /// Whether the operator has created an EtcdBackup for a restore.
 pub fn is_for_restore(backup: &EtcdBackup) -> bool {
     let has_name = backup.metadata.name.as_deref().is_some_and(|name| name.starts_with(RESTORED_PREFIX));
@@ -32,7 +27,7 @@ pub fn is_awaited(backup: &EtcdBackup, cluster: Option<&EtcdCluster>, restore: O
         |meta: &ObjectMeta| meta.uid.is_some() && owners().any(|owner| Some(&owner.uid) == meta.uid.as_ref());
     let by_cluster = cluster.filter(|cluster| owns(&cluster.metadata)).and_then(bootstrap::backup_to_read);
     let by_restore = restore.filter(|restore| owns(&restore.metadata) && !crate::restore::has_ended(restore));
-    let by_restore = by_restore.and_then(|restore| name(&restore.spec.snapshot, &restore.metadata));
+    let by_restore = by_restore.and_then(|restore| restore.spec.snapshot.backup_name(&restore.metadata));
     by_cluster.or(by_restore).is_some_and(|name| backup.metadata.name.as_ref() == Some(&name))
 }
 
@@ -73,7 +68,7 @@ fn ordered(
         block_owner_deletion: None,
     };
     let metadata = ObjectMeta {
-        name: name(spec, meta),
+        name: spec.backup_name(meta),
         namespace: meta.namespace.clone(),
         annotations: Some([(keys::EXISTING_OBJECT.to_owned(), of)].into()),
         owner_references: Some(vec![owner]),

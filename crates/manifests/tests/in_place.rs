@@ -42,9 +42,8 @@ fn seen_of(world: &World, cluster: &EtcdCluster, restores: &[EtcdRestore]) -> Sn
     let mut seen = snapshot(&objects, &Defaults::default()).unwrap().snapshot;
     let restores: Vec<&EtcdRestore> = restores.iter().collect();
     for name in backups_to_read(&restores, &seen, Instant(0)) {
-        let restore = restores
-            .iter()
-            .find(|one| restored::name(&one.spec.snapshot, &one.metadata).as_ref() == Some(&name));
+        let restore =
+            restores.iter().find(|one| one.spec.snapshot.backup_name(&one.metadata).as_ref() == Some(&name));
         let mut made = restored::for_restore(restore.unwrap(), None).unwrap();
         let result = json!({"key": "k", "storedSha256": "a".repeat(64)});
         made.status = Some(

@@ -211,20 +211,25 @@ fn l08_an_edit_and_size_zero_wait_ten_minutes_for_such_a_learner() {
     }
 }
 
-/// It answers nothing before it has all of it.
+/// Growth from three to four whose learner runs and answers nothing, since it has no copy of a database of so many GiB.
+fn learner_without_a_copy(gib: u64) -> World {
+    let mut world = growth_that_fails();
+    world.plan_that(|plan| plan.effects.iter().any(|effect| effect.step() == Step::G6));
+    for voter in ["demo-0", "demo-1", "demo-2"] {
+        let database = Database { size: gib << 30, in_use: gib << 30, quota: None };
+        world.databases.insert(name(voter), database);
+    }
+    world.silence("demo-3");
+    world.seen.pods.get_mut(&name("demo-3")).expect("its Pod").ip = Some("10.0.0.3".to_owned());
+    world
+}
+
 #[test]
 fn l15_a_learner_of_a_large_database_has_the_time_that_a_thin_line_takes() {
     for (gib, minutes, is_given_up) in
         [(1, 59, false), (1, 61, true), (8, 61, false), (8, 130, false), (8, 140, true)]
     {
-        let mut world = growth_that_fails();
-        world.plan_that(|plan| plan.effects.iter().any(|effect| effect.step() == Step::G6));
-        for voter in ["demo-0", "demo-1", "demo-2"] {
-            let database = Database { size: gib << 30, in_use: gib << 30, quota: None };
-            world.databases.insert(name(voter), database);
-        }
-        world.silence("demo-3");
-        world.seen.pods.get_mut(&name("demo-3")).expect("its Pod").ip = Some("10.0.0.3".to_owned());
+        let mut world = learner_without_a_copy(gib);
         world.now = world.now + Span::seconds(minutes * 60);
         let plan = world.plan();
         let stage = plan.record.members[&name("demo-3")].stage;
@@ -236,14 +241,7 @@ fn l15_a_learner_of_a_large_database_has_the_time_that_a_thin_line_takes() {
 #[test]
 fn l08_no_edit_waits_longer_than_a_copy_of_the_database_takes_for_a_learner_that_never_has_one() {
     for (gib, seconds, is_committed) in [(0, 590, false), (0, 610, true), (1, 1000, false), (1, 1040, true)] {
-        let mut world = growth_that_fails();
-        world.plan_that(|plan| plan.effects.iter().any(|effect| effect.step() == Step::G6));
-        for voter in ["demo-0", "demo-1", "demo-2"] {
-            let database = Database { size: gib << 30, in_use: gib << 30, quota: None };
-            world.databases.insert(name(voter), database);
-        }
-        world.silence("demo-3");
-        world.seen.pods.get_mut(&name("demo-3")).expect("its Pod").ip = Some("10.0.0.3".to_owned());
+        let mut world = learner_without_a_copy(gib);
         world.seen.desired.size = 0;
         let since = world.seen.record.members[&name("demo-3")].since;
         world.now = since + Span::seconds(seconds);

@@ -161,11 +161,7 @@ fn attempt(seen: Seen<'_>, status: EtcdBackupStatus, order: ExistingOrder) -> De
 
 /// Whether a restore waits for it: a person may mend the store, or a backup come into it, and nothing else does what it does.
 fn is_waited_for(backup: &EtcdBackup) -> bool {
-    backup
-        .spec
-        .existing
-        .as_ref()
-        .is_some_and(|existing| existing.latest.is_some() || existing.without_manifest)
+    backup.spec.existing.as_ref().is_some_and(ExistingObject::is_by_place)
 }
 
 /// The next look follows. Why the last one failed stays until one succeeds: nothing else is known.
@@ -181,11 +177,10 @@ fn complete(seen: Seen<'_>, mut status: EtcdBackupStatus, found: &FoundBackup) -
     let Some(existing) = &spec.existing else {
         return Decision { status, act: Act::Wait(None), event: None };
     };
-    let names_cluster = existing.latest.is_none() && !existing.without_manifest;
     let is_it = existing.is(&manifest.key, &manifest.stored_sha256)
         && manifest.stored_sha256.len() == 64
         && !manifest.key.is_empty();
-    if !is_it || (names_cluster && manifest.origin.cluster != spec.source.cluster) {
+    if !is_it || (!existing.is_by_place() && manifest.origin.cluster != spec.source.cluster) {
         let text =
             format!("the object {} is not the one that spec.existing and spec.source name", manifest.key);
         return failed(seen, status, Explanation::new(Reason::ChecksumMismatch, text));

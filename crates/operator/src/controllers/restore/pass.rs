@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Resource as _;
 use quorate_api::restore::EtcdRestoreStatus;
 use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore, Explanation, Reason};
-use quorate_manifests::{job, restored};
+use quorate_manifests::job;
 use quorate_model::{Instant, Span, Step};
 use quorate_orders::restore::{self, Decision, NextAct, Seen, decide, has_ended};
 use quorate_reconcile::{Retry, WriteError};
@@ -73,7 +73,7 @@ impl RestoreWorker {
         let at = NamespacedName::new(&self.root.namespace, &restore.spec.cluster_name);
         let cluster = self.controller.clusters.get(&at).objects.remove(&at.name).map(accepted);
         let cluster = cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok());
-        let named = restored::name(&restore.spec.snapshot, &restore.metadata);
+        let named = restore.spec.snapshot.backup_name(&restore.metadata);
         let backup = named.and_then(|name| {
             let at = NamespacedName::new(&self.root.namespace, &name);
             self.controller.backups.get(&at).objects.remove(&name)
