@@ -194,31 +194,33 @@ pub struct Needed<'a> {
 
 impl Needed<'_> {
     /// Whether it is this EtcdBackup, or its object, which a restore of any namespace may name by its place. A copy elsewhere has the same
-    /// SHA-256, and is kept as well. `read` finds an EtcdBackup by namespace and name.
-    pub fn is<B: AsRef<EtcdBackup>>(
-        &self,
-        backup: &EtcdBackup,
-        read: impl FnOnce(&str, &str) -> Option<B>,
-    ) -> bool {
-        let (namespace, name) =
-            (self.namespace.unwrap_or_default(), self.backup.as_deref().unwrap_or_default());
+    /// SHA-256, and is kept as well. `stands_for` tells by namespace and name which object an EtcdBackup stands for.
+    pub fn is(&self, backup: &EtcdBackup, stands_for: impl FnOnce(&str, &str) -> Option<String>) -> bool {
+        let (namespace, name) = (self.namespace.unwrap_or_default(), self.backup.as_deref());
         let is_here = self.namespace == backup.metadata.namespace.as_deref();
-        if is_here && self.backup.is_some() && backup.metadata.name.as_deref() == Some(name) {
+        if is_here && name.is_some() && name == backup.metadata.name.as_deref() {
             return true;
         }
-        let Some(own) = object(backup) else { return false };
-        if let Some(known) = self.sha256 {
-            return known == own;
+        let Some(own) = backup.object() else { return false };
+        match (self.sha256, name) {
+            (Some(needed), _) => needed == own,
+            (None, Some(name)) => stands_for(namespace, name).is_some_and(|needed| needed == own),
+            (None, None) => false,
         }
-        let stands_for = self.backup.as_ref().and_then(|_| read(namespace, name));
-        stands_for
-            .is_some_and(|one| one.as_ref().spec.existing.is_some() && object(one.as_ref()) == Some(own))
     }
 }
 
-/// The SHA-256 of the object of an EtcdBackup.
-fn object(backup: &EtcdBackup) -> Option<&str> {
-    Some(backup.status.as_ref()?.result.as_ref()?.stored_sha256.as_str())
+impl EtcdBackup {
+    /// The SHA-256 of its object, once that is in the store.
+    fn object(&self) -> Option<&str> {
+        Some(self.status.as_ref()?.result.as_ref()?.stored_sha256.as_str())
+    }
+
+    /// The SHA-256 of the object that it stands for, and that another EtcdBackup may have written; `None` while it is not found.
+    pub fn stands_for(&self) -> Option<&str> {
+        self.spec.existing.as_ref()?;
+        self.object()
+    }
 }
 
 impl RestoreSpec {

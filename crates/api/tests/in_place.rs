@@ -129,8 +129,9 @@ fn o02_what_a_restore_needs_is_known_by_its_object_too_whoever_names_it_and_from
             "spec": {"clusterName": "demo", "clusterID": "a1", "snapshot": snapshot}, "status": status,
         }))
         .unwrap();
-        let stands_for =
-            |at: &str, name: &str| (at == "a" && name == "restored-u1").then(|| Box::new(found.clone()));
+        let stands_for = |at: &str, name: &str| {
+            (at == "a" && name == "restored-u1").then(|| found.stands_for().map(str::to_owned)).flatten()
+        };
         restore.needs().is_some_and(|needed| needed.is(&backup, stands_for))
     };
     let source = |sha256: &str| json!({"source": {"destination": {"s3": {"bucket": "bucket"}}, "key": "k", "sha256": sha256.repeat(64)}});

@@ -20,13 +20,18 @@ pub fn is_for_restore(backup: &EtcdBackup) -> bool {
     has_name && owners.any(|owner| matches!(owner.kind.as_str(), "EtcdCluster" | "EtcdRestore"))
 }
 
+/// Whether an EtcdBackup was created for the object with this metadata.
+pub fn is_owned_by(backup: &EtcdBackup, meta: &ObjectMeta) -> bool {
+    let mut owners = backup.metadata.owner_references.iter().flatten();
+    meta.uid.is_some() && owners.any(|owner| Some(&owner.uid) == meta.uid.as_ref())
+}
+
 /// Whether a restore waits for an EtcdBackup that the operator has created for one.
 pub fn is_awaited(backup: &EtcdBackup, cluster: Option<&EtcdCluster>, restore: Option<&EtcdRestore>) -> bool {
-    let owners = || backup.metadata.owner_references.iter().flatten();
-    let owns =
-        |meta: &ObjectMeta| meta.uid.is_some() && owners().any(|owner| Some(&owner.uid) == meta.uid.as_ref());
-    let by_cluster = cluster.filter(|cluster| owns(&cluster.metadata)).and_then(bootstrap::backup_to_read);
-    let by_restore = restore.filter(|restore| owns(&restore.metadata) && !crate::restore::has_ended(restore));
+    let by_cluster =
+        cluster.filter(|cluster| is_owned_by(backup, &cluster.metadata)).and_then(bootstrap::backup_to_read);
+    let by_restore = restore
+        .filter(|restore| is_owned_by(backup, &restore.metadata) && !crate::restore::has_ended(restore));
     let by_restore = by_restore.and_then(|restore| restore.spec.snapshot.backup_name(&restore.metadata));
     by_cluster.or(by_restore).is_some_and(|name| backup.metadata.name.as_ref() == Some(&name))
 }

@@ -352,10 +352,7 @@ fn o02_nothing_starts_before_the_newest_backup_is_recorded_and_then_it_is_the_on
         "spec": { "source": { "cluster": "lost" }, "destination": { "s3": { "bucket": "b" } } },
     }))
     .unwrap();
-    assert!(
-        world.cluster().needs().unwrap().is(&written, |_, _| None::<Box<EtcdBackup>>),
-        "retention keeps it meanwhile"
-    );
+    assert!(world.cluster().needs().unwrap().is(&written, |_, _| None), "retention keeps it meanwhile");
     // Whatever the EtcdBackup says now: the attempt has its own.
     look(&mut world, found("lost/b"));
     let order = |pod: &Pod| -> RestoreOrder {

@@ -31,6 +31,12 @@ use pass::BackupWorker;
 /// An EtcdBackup, or why it cannot be read: one that a newer operator wrote must not stop the watch.
 pub(super) type ReadBackup = DeserializeGuard<EtcdBackup>;
 
+/// The SHA-256 of the object that an EtcdBackup stands for.
+pub(super) fn stands_for(backups: &Index<ReadBackup>, namespace: &str, name: &str) -> Option<String> {
+    let found = backups.get(&NamespacedName::new(namespace, name)).objects.remove(name)?;
+    found.0.as_ref().ok()?.stands_for().map(str::to_owned)
+}
+
 /// The controller of EtcdBackups.
 #[derive(Clone)]
 pub(crate) struct BackupController {

@@ -20,7 +20,7 @@ use quorate_orders::gate::{self, Removal};
 use quorate_reconcile::{ReadCluster, Retry, WriteError};
 use serde_json::json;
 
-use super::BackupController;
+use super::{BackupController, ReadRestore, stands_for};
 use crate::controllers::accepted;
 use crate::controllers::cluster::source;
 use crate::controllers::refusal::outcomes;
@@ -162,7 +162,7 @@ impl BackupWorker {
         let users = users.in_namespace(&self.root.namespace);
         let users = users.iter().filter_map(|user| user.0.as_ref().ok());
         let refusing = orders::refusing(backup, all(), users);
-        let is_given_up = restored::is_for_restore(backup) && !self.is_awaited(backup, cluster);
+        let is_given_up = restored::is_for_restore(backup) && !self.is_awaited(backup);
         let owner_of_claim = orders::owner_of_claim(backup, all());
         let seen = Seen {
             backup,
@@ -201,11 +201,18 @@ impl BackupWorker {
     }
 
     /// Whether the restore that an EtcdBackup was created for waits for it.
-    fn is_awaited(&self, backup: &EtcdBackup, cluster: Option<&EtcdCluster>) -> bool {
+    fn is_awaited(&self, backup: &EtcdBackup) -> bool {
+        // One that cannot be read may wait for it.
+        let by_cluster = self.cluster(backup).is_some_and(|read| match &read.0 {
+            Ok(cluster) => restored::is_awaited(backup, Some(cluster), None),
+            Err(_) => restored::is_owned_by(backup, read.meta()),
+        });
         let restores = self.controller.all_restores.in_namespace(&self.root.namespace);
-        let mut restores = restores.iter().filter_map(|restore| restore.0.as_ref().ok());
-        restored::is_awaited(backup, cluster, None)
-            || restores.any(|restore| restored::is_awaited(backup, None, Some(restore)))
+        let by_restore = |read: &Arc<ReadRestore>| match &read.0 {
+            Ok(restore) => restored::is_awaited(backup, None, Some(restore)),
+            Err(_) => restored::is_owned_by(backup, read.meta()),
+        };
+        by_cluster || restores.iter().any(by_restore)
     }
 
     /// The status with the attempt was not written. Where that is certain, it counts for nothing.
@@ -417,11 +424,7 @@ impl BackupWorker {
 
     /// An EtcdCluster that still begins with it, or an EtcdRestore that is not over: of any namespace, by its name or by its object.
     fn used_by(&self, backup: &EtcdBackup) -> Option<User> {
-        let read = |namespace: &str, name: &str| {
-            let at = NamespacedName::new(namespace, name);
-            let found = self.controller.backups.get(&at).objects.remove(name)?;
-            found.0.as_ref().ok().cloned().map(Box::new)
-        };
+        let object = |namespace: &str, name: &str| stands_for(&self.controller.backups, namespace, name);
         let name = |user: &ObjectMeta| {
             let (namespace, name) = (user.namespace.as_deref().unwrap_or_default(), user.name.as_deref());
             let name = name.unwrap_or_default();
@@ -429,7 +432,7 @@ impl BackupWorker {
         };
         let needs = |cluster: &Arc<ReadCluster>| {
             let needed = cluster.0.as_ref().ok().and_then(EtcdCluster::needs);
-            needed.is_some_and(|needed| needed.is(backup, read))
+            needed.is_some_and(|needed| needed.is(backup, object))
         };
         if let Some(cluster) = self.controller.clusters.all().into_iter().find(needs) {
             return Some(User::Cluster(name(cluster.meta())));
@@ -438,7 +441,7 @@ impl BackupWorker {
         backup.status.as_ref()?.result.as_ref()?;
         let mut pending = self.controller.all_restores.all().into_iter().filter(|restore| {
             let needed = restore.0.as_ref().ok().and_then(EtcdRestore::needs);
-            needed.is_some_and(|needed| needed.is(backup, read))
+            needed.is_some_and(|needed| needed.is(backup, object))
         });
         pending.next().map(|restore| User::Restore(name(restore.meta())))
     }

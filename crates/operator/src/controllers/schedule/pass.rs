@@ -17,6 +17,7 @@ use quorate_reconcile::{ReadCluster, Retry, WriteError};
 
 use super::ScheduleController;
 use crate::controllers::accepted;
+use crate::controllers::backup::stands_for;
 use crate::controllers::refusal::outcomes;
 use crate::controllers::said::Said;
 use crate::runtime::controller::{Pass, Worker};
@@ -385,12 +386,8 @@ impl ScheduleWorker {
         let of_clusters = clusters.iter().filter_map(|cluster| cluster.0.as_ref().ok()?.needs());
         let of_restores = restores.iter().filter_map(|restore| restore.0.as_ref().ok()?.needs());
         let needed: Vec<_> = of_clusters.chain(of_restores).collect();
-        let read = |namespace: &str, name: &str| {
-            let at = NamespacedName::new(namespace, name);
-            let found = self.controller.all_backups.get(&at).objects.remove(name)?;
-            found.0.as_ref().ok().cloned().map(Box::new)
-        };
-        let is_used = |backup: &&&EtcdBackup| needed.iter().any(|needed| needed.is(backup, read));
+        let object = |namespace: &str, name: &str| stands_for(&self.controller.all_backups, namespace, name);
+        let is_used = |backup: &&&EtcdBackup| needed.iter().any(|needed| needed.is(backup, object));
         backups.iter().filter(is_used).map(|backup| backup.name_any()).collect()
     }
 
