@@ -19,6 +19,7 @@ pub use pki::{Leaf, Pki};
 pub use wait::eventually;
 
 use quorate_model::Minor;
+use quorate_model::version::KNOWN_MINORS;
 
 /// The minor versions that every behaviour is tested on.
-pub const MINORS: [Minor; 3] = [Minor(3, 5), Minor(3, 6), Minor(3, 7)];
+pub const MINORS: [Minor; 3] = [KNOWN_MINORS[0].minor, KNOWN_MINORS[1].minor, KNOWN_MINORS[2].minor];

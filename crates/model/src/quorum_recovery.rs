@@ -16,9 +16,6 @@ pub const LOST_FOR: Span = Span::seconds(60);
 /// counts as ready up to 40 s after its last report, and its kubelet stops what the API server does not have within its grace period.
 pub const STOPPED_WITHIN: Span = Span::seconds(180);
 
-/// The first releases of 3.5 and 3.6 whose `--force-new-cluster` keeps every entry that the database has.
-const KEEPS_ENTRIES: [Version; 2] = [Version::new(3, 5, 26), Version::new(3, 6, 5)];
-
 /// Whose data the order keeps.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RecoverFrom {
@@ -168,8 +165,8 @@ fn rank(log: &Log) -> (u64, u64, u64) {
 
 /// Why etcd of this version must not make a new cluster of a member's data, if so.
 pub fn forgets_entries(version: Version) -> Option<String> {
-    let floor = KEEPS_ENTRIES.iter().find(|floor| floor.line() == version.line())?;
-    let too_old = version < *floor;
+    let floor = version.line().known()?.keeps_entries;
+    let too_old = version < floor;
     too_old.then(|| {
         format!("etcd {version} forgets entries when it makes a new cluster of a member. Set spec.version to {floor} or newer")
     })

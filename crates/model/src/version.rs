@@ -1,9 +1,12 @@
 //! etcd versions.
 
+mod minors;
 mod unsound;
 
 use std::fmt;
 use std::str::FromStr;
+
+pub use minors::{KNOWN_MINORS, KnownMinor};
 
 /// A release of etcd, `3.6.16`. Written with or without a leading `v`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

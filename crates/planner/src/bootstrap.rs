@@ -56,7 +56,7 @@ pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
             delete_late_pods(draft);
             return DONE;
         }
-        if let Err(why) = upgrade::refuse_unsound(draft.seen.desired.version) {
+        if let Err(why) = upgrade::may_be_chosen(draft.seen.desired.version) {
             draft.wait(Waiting::VersionRefused(why));
             return DONE;
         }

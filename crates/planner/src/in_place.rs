@@ -161,7 +161,7 @@ fn fit(draft: &Draft<'_>, restore: Result<Restore, RestoreFailure>) -> Result<Re
             names.join(", ")
         )));
     }
-    upgrade::refuse_unsound(desired.version).map_err(refused)?;
+    upgrade::may_be_chosen(desired.version).map_err(refused)?;
     match restore::incompatible(&restore, desired) {
         None => Ok(restore),
         Some(why) => Err(refused(why)),

@@ -392,7 +392,7 @@ fn order_incarnation(draft: &mut Draft<'_>, recovery: &QuorumRecovery, restore: 
     let desired = &draft.seen.desired;
     let incompatible = if desired.size == 0 { Some("spec.size is zero".to_owned()) } else { None };
     let incompatible = incompatible.or_else(|| restore::incompatible(&restore, desired));
-    if let Some(why) = incompatible.or_else(|| upgrade::refuse_unsound(desired.version).err()) {
+    if let Some(why) = incompatible.or_else(|| upgrade::may_be_chosen(desired.version).err()) {
         draft.wait(Waiting::RecoveryRefused(why));
         return;
     }

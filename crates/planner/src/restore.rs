@@ -5,14 +5,11 @@ use quorate_model::effect::Boot;
 use quorate_model::restore::{Restore, RestoreCause, RestoreFailure};
 use quorate_model::snapshot::{Pod, needs_user};
 use quorate_model::target::Medium;
-use quorate_model::{Record, Revision, Target, Version, Waiting};
+use quorate_model::{Record, Revision, Target, Waiting};
 
 use crate::delivery::MOUNTED_WITHIN;
 use crate::draft::Draft;
 use crate::safety;
-
-/// The first 3.5 whose `etcdutl` raises revisions.
-const RAISES_REVISIONS: Version = Version::new(3, 5, 10);
 
 /// What a volume must have beside twice the size of the snapshot: the log of a new member and what is written meanwhile.
 const SPARE_BYTES: u64 = 256 << 20;
@@ -147,9 +144,10 @@ pub(crate) fn incompatible(restore: &Restore, desired: &Target) -> Option<String
             version.line()
         ));
     }
-    if restore.bump > 0 && desired.version < RAISES_REVISIONS {
+    let raises = desired.version.line().known().map(|known| known.raises_revisions);
+    if let Some(first) = raises.filter(|first| restore.bump > 0 && desired.version < *first) {
         return Some(format!(
-            "etcd {} cannot raise revisions. Set spec.version to {RAISES_REVISIONS} or newer",
+            "etcd {} cannot raise revisions. Set spec.version to {first} or newer",
             desired.version
         ));
     }

@@ -7,18 +7,16 @@ use quorate_model::{Instant, MemberName, Minor, Record, Snapshot, Version, Waiti
 use crate::draft::Draft;
 use crate::safety;
 
-/// 3.6 may only follow 3.5.26 or later: after an upgrade from an older one, removed members return (etcd-io/etcd#20967).
-const FLOOR_FOR_3_6: Version = Version::new(3, 5, 26);
-/// Data that this operator did not write may have more in it that 3.6 refuses, and etcd's upgrade page asks for this patch.
-const FLOOR_FOR_3_6_ADOPTED: Version = Version::new(3, 5, 32);
-/// 3.7 may only follow 3.6.11 or later (etcd's upgrade page for 3.7).
-const FLOOR_FOR_3_7: Version = Version::new(3, 6, 11);
-
 /// The version to use instead of an unsound one.
 const SOUND: Version = Version::new(3, 5, 32);
 
-/// Why a version is refused for a new cluster or an edit, if it is unsound.
-pub(crate) fn refuse_unsound(version: Version) -> Result<(), String> {
+/// Why a version is refused for a new cluster or an edit, if it is unsound, or nothing is known of its minor version.
+pub(crate) fn may_be_chosen(version: Version) -> Result<(), String> {
+    if let Some(why) = version.why_unknown() {
+        return Err(format!(
+            "version {version} is refused: {why}. Use one of these, or a newer release of the operator"
+        ));
+    }
     match version.why_unsound() {
         None => Ok(()),
         Some(why) => Err(format!("version {version} is refused: {why}. Use {SOUND} or later")),
@@ -58,7 +56,7 @@ pub fn permits(
     if committed == desired {
         return Ok(VersionStep::Forward);
     }
-    refuse_unsound(desired).map_err(NotNow::Refused)?;
+    may_be_chosen(desired).map_err(NotNow::Refused)?;
     let with_data = record.members.iter().filter(|(_, member)| match member.stage {
         Stage::Voter | Stage::Leaving(_) => true,
         Stage::Bootstrap | Stage::Joining => false,
@@ -115,7 +113,7 @@ pub(crate) fn is_ordered(seen: &Snapshot, record: &Record) -> Option<Minor> {
     let committed = record.target.as_ref()?.version.line();
     let desired = seen.desired.version;
     let Minor(major, minor) = desired.line();
-    let is_next_lower = committed == Minor(major, minor + 1) && committed >= Minor(3, 6);
+    let is_next_lower = committed == Minor(major, minor + 1) && committed.goes_back();
     let is_allowed = seen.allow_downgrade == Some(desired) && desired.why_unsound().is_none();
     (is_next_lower && is_allowed).then_some(desired.line())
 }
@@ -134,15 +132,16 @@ pub fn step(from: Version, to: Version, adopted: bool) -> Result<(), String> {
     match (from.line(), to.line()) {
         (a, b) if a == b => Ok(()),
         (Minor(a, x), Minor(b, y)) if a == b && y == x + 1 => {
-            let floor = match y {
-                6 if adopted => FLOOR_FOR_3_6_ADOPTED,
-                6 => FLOOR_FOR_3_6,
-                7 => FLOOR_FOR_3_7,
-                _ => from,
-            };
-            if from < floor { refused(format!("upgrade to {floor} or later first")) } else { Ok(()) }
+            let known = to.line().known();
+            let floor =
+                known.and_then(|to| if adopted { to.upgraded_from_adopted } else { to.upgraded_from });
+            match floor {
+                Some(floor) if from < floor => refused(format!("upgrade to {floor} or later first")),
+                Some(_) => Ok(()),
+                None => refused("this release of the operator does not know that upgrade".to_owned()),
+            }
         }
-        (Minor(a, x), Minor(b, y)) if a == b && x == y + 1 && x >= 6 => refused(format!(
+        (Minor(a, x), Minor(b, y)) if a == b && x == y + 1 && from.line().goes_back() => refused(format!(
             "the upgrade to {} is finished. To take it back, set the annotation operator.etcd.io/allow-downgrade to {to}",
             from.line()
         )),
@@ -173,6 +172,8 @@ mod tests {
             ("3.6.11", "3.7.3", true),
             ("3.5.35", "3.7.3", false),
             ("3.7.3", "3.6.16", false),
+            // Nobody has tried it with this operator.
+            ("3.7.3", "3.8.0", false),
         ] {
             assert_eq!(step(v(from), v(to), false).is_ok(), allowed, "{from} to {to}");
         }
@@ -186,11 +187,19 @@ mod tests {
     }
 
     #[test]
+    fn h36_a_minor_version_that_this_operator_does_not_know_is_refused_with_those_that_it_knows() {
+        for unknown in ["3.4.35", "3.8.0", "4.0.0"] {
+            let why = may_be_chosen(v(unknown)).unwrap_err();
+            assert!(why.contains("knows etcd 3.5, 3.6, 3.7"), "{why}");
+        }
+    }
+
+    #[test]
     fn h37_versions_that_corrupt_data_are_refused_with_their_source() {
         for (version, source) in
             [("3.5.0", "13766"), ("3.5.2", "13766"), ("3.5.3", "14685"), ("3.5.5", "14685")]
         {
-            assert!(refuse_unsound(v(version)).unwrap_err().contains(source), "{version}");
+            assert!(may_be_chosen(v(version)).unwrap_err().contains(source), "{version}");
         }
         for sound in ["3.5.6", "3.5.35", "3.6.0", "3.7.3"] {
             assert_eq!(v(sound).why_unsound(), None, "{sound}");

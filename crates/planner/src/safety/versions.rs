@@ -12,9 +12,6 @@ use quorate_model::{Instant, MemberName, Minor, Record, Snapshot};
 
 use super::{Judged, Scene, all_voters_healthy, forbid, fresh_list, progress_is_proven};
 
-/// The first minor version that reports its storage version and can be downgraded.
-const FIRST_THAT_GOES_BACK: Minor = Minor(3, 6);
-
 /// The minor version that a member's data ran on last.
 pub(crate) fn line_of(seen: &Snapshot, record: &Record, now: Instant, member: &MemberName) -> Option<Minor> {
     seen.version_of(record, member, now).map(quorate_model::Version::line)
@@ -209,7 +206,7 @@ fn may_enable(scene: &Scene<'_>, to: Minor) -> Judged {
     if !ordered {
         refuse("nobody has ordered it".to_owned())?;
     }
-    if from < FIRST_THAT_GOES_BACK {
+    if !from.goes_back() {
         refuse(format!("etcd {from} cannot be downgraded"))?;
     }
     all_voters_healthy(seen, record, now, None)?;
