@@ -221,30 +221,31 @@ impl Store {
         Err(Failure::new(FailureKind::StoreUnavailable, message))
     }
 
-    /// Creates a small object, and never overwrites one. Some stores know no conditional writes: there it is looked for before. Between the
-    /// two another try of the same backup may write it; keys have the uid of their EtcdBackup, so nobody else does.
+    /// Creates a small object, and never overwrites one. Some stores know no conditional writes, and some proxies answer to each of them that
+    /// the object exists: there it is looked for before. Between the two another try of the same backup may write it; keys have the uid of
+    /// their EtcdBackup, so nobody else does.
     pub(crate) async fn create(&self, key: &str, bytes: Bytes) -> Result<Created> {
+        use object_store::Error::{AlreadyExists, Precondition};
         let path = self.path(key)?;
         let store = match &self.place {
             Place::Folder(folder) => return folder.create(&path, bytes).await,
             Place::Remote(store) => store,
         };
-        let options = PutOptions::from(PutMode::Create);
-        match store.put_opts(&path, bytes.clone().into(), options).await {
-            Ok(_) => Ok(Created::Yes),
-            Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
-                Ok(Created::Exists)
+        let written = store.put_opts(&path, bytes.clone().into(), PutOptions::from(PutMode::Create)).await;
+        let Err(error) = written else { return Ok(Created::Yes) };
+        let seems_there = matches!(error, AlreadyExists { .. } | Precondition { .. });
+        if !seems_there && !explain::names_unknown_condition(&error) {
+            return Err(self.explain(&error, Act::Write, key));
+        }
+        match self.see(key).await {
+            Ok(Some(_)) => Ok(Created::Exists),
+            Ok(None) => self.replace(key, bytes).await.map(|()| Created::Yes),
+            Err(failure) if failure.kind == FailureKind::StoreForbidden && seems_there => Ok(Created::Exists),
+            // Who may not read writes the object without a look.
+            Err(failure) if failure.kind == FailureKind::StoreForbidden => {
+                self.replace(key, bytes).await.map(|()| Created::Yes)
             }
-            Err(error) if explain::names_unknown_header(&error) => match self.see(key).await {
-                Ok(Some(_)) => Ok(Created::Exists),
-                // Who may not read has written the object without a look as well.
-                Ok(None) => self.replace(key, bytes).await.map(|()| Created::Yes),
-                Err(failure) if failure.kind == FailureKind::StoreForbidden => {
-                    self.replace(key, bytes).await.map(|()| Created::Yes)
-                }
-                Err(failure) => Err(failure),
-            },
-            Err(error) => Err(self.explain(&error, Act::Write, key)),
+            Err(failure) => Err(failure),
         }
     }
 
@@ -360,13 +361,20 @@ mod tests {
 
     #[tokio::test]
     async fn a_store_that_knows_no_conditional_writes_takes_a_manifest_once_nothing_is_there() {
-        for there in [false, true] {
+        let refusals = [
+            (501, "<Error><Code>NotImplemented</Code></Error>"),
+            (405, "<Error><Code>MethodNotAllowed</Code></Error>"),
+            (405, ""),
+            // To each of them, whatever is there.
+            (412, "<Error><Code>PreconditionFailed</Code></Error>"),
+        ];
+        for (refusal, there) in refusals.into_iter().flat_map(|refusal| [(refusal, false), (refusal, true)]) {
             let plain = Arc::new(Mutex::new(0));
             let count = plain.clone();
             let server = Answering::start(move |request| {
                 let is = |words: &str| request.to_lowercase().contains(words);
                 match request.split(' ').next() {
-                    Some("PUT") if is("if-none-match") => (501, "<Error><Code>NotImplemented</Code></Error>"),
+                    Some("PUT") if is("if-none-match") => refusal,
                     Some("PUT") => {
                         *count.lock().unwrap() += 1;
                         (200, "")
@@ -379,7 +387,7 @@ mod tests {
             let store = Store::open(&server.destination, &server.context().places).unwrap();
             let created = store.create("a/one.json", Bytes::from("{}")).await.unwrap();
             let wanted = if there { Created::Exists } else { Created::Yes };
-            assert_eq!((created, *plain.lock().unwrap()), (wanted, usize::from(!there)));
+            assert_eq!((created, *plain.lock().unwrap()), (wanted, usize::from(!there)), "{refusal:?}");
         }
     }
 

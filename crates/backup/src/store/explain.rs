@@ -43,6 +43,15 @@ pub(crate) fn names_unknown_header(error: &object_store::Error) -> bool {
         || UNKNOWN_HEADER.iter().any(|word| text.contains(word))
 }
 
+/// Words of a proxy that does not let a conditional write through.
+const NO_CONDITION: [&str; 2] = ["MethodNotAllowed", "405 Method Not Allowed"];
+
+/// Whether the store, or a proxy before it, does not know conditional writes.
+pub(crate) fn names_unknown_condition(error: &object_store::Error) -> bool {
+    let text = chain(error);
+    names_unknown_header(error) || NO_CONDITION.iter().any(|word| text.contains(word))
+}
+
 /// Whether the object is missing, and not its bucket or the user.
 pub(crate) fn is_missing_object(error: &object_store::Error) -> bool {
     let text = chain(error);
