@@ -326,6 +326,10 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
 
 /// The write that changes the status of an EtcdCluster to this one; `None` if nothing differs.
 pub fn write_status(cluster: &EtcdCluster, status: &EtcdClusterStatus) -> Option<Write> {
+    // It is asked at each look at each cluster of a fleet.
+    if cluster.status.as_ref() == Some(status) {
+        return None;
+    }
     let plain = |status: &EtcdClusterStatus| serde_json::to_value(status).expect("a status is plain data");
     let before = cluster.status.as_ref().map_or_else(|| json!({}), plain);
     let change = merge_patch(&before, &plain(status))?;

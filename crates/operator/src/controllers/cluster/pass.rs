@@ -23,6 +23,7 @@ use crate::controllers::cluster::observe::{
 };
 use crate::controllers::cluster::publish::{self, Publication};
 use crate::controllers::cluster::report;
+use crate::controllers::cluster::waves::Wanted;
 use crate::controllers::cluster::{auth, backup, execute, node_says, site};
 use crate::controllers::tls;
 use crate::runtime::controller::{Pass as Passed, Runtime, Worker as Passes};
@@ -42,6 +43,7 @@ pub(crate) struct Worker {
     /// The effects of the last pass.
     done: Vec<Effect>,
     publication: Publication,
+    wanted: Wanted,
 }
 
 impl Passes for Worker {
@@ -53,7 +55,12 @@ impl Passes for Worker {
         let shared = self.shared.clone();
         let clock = &shared.runtime.clock;
         let now = shared.runtime.api_clock.present().earliest;
-        let turn = shared.waves.turn(&shared.indexes.clusters, &shared.defaults, &self.cluster, now);
+        let turn = shared.waves.turn(
+            &shared.indexes.clusters,
+            &shared.defaults,
+            (&self.cluster, &mut self.wanted),
+            now,
+        );
         self.memory.set_defaults_turn(turn);
         self.memory.set_backup_health(backup::health(&shared, &self.cluster, clock.now()));
         self.memory.set_running_backups(backup::running(&shared, &self.cluster, clock.now()));
@@ -109,6 +116,7 @@ impl Worker {
             known: Versions::new(),
             done: Vec::new(),
             publication: Publication::default(),
+            wanted: Wanted::default(),
         }
     }
 

@@ -9,7 +9,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::gauge::ConstGauge;
 use quorate_api::EtcdCluster;
 use quorate_manifests::{Defaults, fleet};
-use quorate_model::fleet::Takes;
+use quorate_model::fleet::{Takes, Wants};
 use quorate_model::snapshot::DefaultsTurn;
 use quorate_model::{ClusterRef, Instant};
 use quorate_planner::fleet::{Limit, Turns, progress};
@@ -22,6 +22,34 @@ use crate::runtime::watch::{Index, NamespacedName};
 #[derive(Debug)]
 pub(crate) struct Waves(Mutex<Turns>);
 
+/// Whether a cluster is to take new defaults, by its EtcdCluster. It is found out again when that is another one: the defaults are those of
+/// this process.
+#[derive(Debug, Default)]
+pub(crate) struct Wanted {
+    read: Option<Arc<ReadCluster>>,
+    wants: Option<Wants>,
+}
+
+impl Wanted {
+    fn of(
+        &mut self,
+        read: Option<Arc<ReadCluster>>,
+        own: &ClusterRef,
+        defaults: &Defaults,
+    ) -> Option<&Wants> {
+        let is_same = match (&self.read, &read) {
+            (Some(known), Some(read)) => Arc::ptr_eq(known, read),
+            (_, _) => false,
+        };
+        if !is_same {
+            let cluster = read.as_ref().and_then(|read| read.0.as_ref().ok());
+            self.wants = cluster.and_then(|cluster| fleet::wants(cluster, own, defaults));
+            self.read = read;
+        }
+        self.wants.as_ref()
+    }
+}
+
 impl Waves {
     /// So many clusters at a time.
     pub(crate) fn new(limit: Limit) -> Self {
@@ -33,12 +61,11 @@ impl Waves {
         &self,
         clusters: &Index<ReadCluster>,
         defaults: &Defaults,
-        own: &ClusterRef,
+        (own, wanted): (&ClusterRef, &mut Wanted),
         now: Instant,
     ) -> DefaultsTurn {
         let read = |root: &NamespacedName| clusters.get(root).objects.into_values().next();
-        let wants = read(&NamespacedName::from(own))
-            .and_then(|read| fleet::wants(read.0.as_ref().ok()?, own, defaults));
+        let wants = wanted.of(read(&NamespacedName::from(own)), own, defaults);
         // Locked before the others are read: a turn that is given meanwhile would be in neither.
         let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(wants) = wants else {
@@ -47,7 +74,7 @@ impl Waves {
         };
         let roots = clusters.roots();
         let all = roots.iter().filter_map(read);
-        turns.turn_of(&wants, &taking(all), roots.len(), now)
+        turns.turn_of(wants, &taking(all), roots.len(), now)
     }
 }
 
