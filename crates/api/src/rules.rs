@@ -48,15 +48,16 @@ pub(crate) fn object() -> Vec<Rule> {
             "metadata.name must be a DNS label that starts with a letter (a-z, then a-z, 0-9 or '-', no dots), because \
              Services and members carry it",
         ),
-        // Once it is bootstrapped nothing reads it any more, and a manifest that has it would restore the same snapshot whenever the
-        // EtcdCluster is created again. So it can leave the manifest then.
+        // An attempt to bootstrap is recorded before anything is created, and all later ones begin with the same data. Once it is bootstrapped
+        // nothing reads it any more, and a manifest that has it would restore the same snapshot whenever the EtcdCluster is created again. So it
+        // can leave the manifest then.
         rule(
-            "has(self.spec.bootstrap) == has(oldSelf.spec.bootstrap) ? \
-             (!has(self.spec.bootstrap) || self.spec.bootstrap == oldSelf.spec.bootstrap || \
-             (has(self.status) && has(self.status.clusterID))) : \
-             (has(oldSelf.spec.bootstrap) && has(self.status) && has(self.status.clusterID))",
-            "bootstrap is fixed once the EtcdCluster exists, until status.clusterID is recorded; then it has no effect, and may be changed \
-             or removed, and not added. Create an EtcdRestore to replace the data of this cluster, or another EtcdCluster",
+            "!has(self.status) || (!has(self.status.bootstrap) && !has(self.status.clusterID)) || \
+             (has(self.spec.bootstrap) == has(oldSelf.spec.bootstrap) ? \
+             (!has(self.spec.bootstrap) || self.spec.bootstrap == oldSelf.spec.bootstrap || has(self.status.clusterID)) : \
+             (has(oldSelf.spec.bootstrap) && has(self.status.clusterID)))",
+            "bootstrap is fixed once the cluster begins (status.bootstrap), until status.clusterID is recorded; then it has no effect, and may \
+             be changed or removed, and not added. Create an EtcdRestore to replace the data of this cluster, or another EtcdCluster",
         )
         .field_path(".spec.bootstrap"),
         fixed(

@@ -29,10 +29,8 @@ pub(crate) struct Hint {
 }
 
 /// For a cluster that is to begin with one.
-const HINT: Hint = Hint {
-    absent: "Create it, or delete this EtcdCluster",
-    other: "Restore another one: delete this EtcdCluster first",
-};
+const HINT: Hint =
+    Hint { absent: "Create it, or correct spec.bootstrap", other: "Name another one in spec.bootstrap" };
 
 /// What the spec has the cluster begin with; `None`: with nothing.
 pub type Resolved = Option<Result<Restore, RestoreFailure>>;

@@ -14,6 +14,7 @@ pub struct Case {
     #[serde(default)]
     spec: Value,
     bootstrapped: Option<Value>,
+    begun: Option<Value>,
     new: Option<Value>,
     #[serde(default)]
     pub refused: Vec<String>,
@@ -23,12 +24,14 @@ impl Case {
     /// The object before, with its status, and after.
     pub fn objects(&self) -> (Option<Value>, Value) {
         let status = json!({ "clusterID": "8e9e05c52164694d" });
-        match (&self.bootstrapped, &self.new) {
-            (Some(before), _) => (Some(self.object(before, status.clone())), self.object(&self.spec, status)),
-            (None, Some(before)) => {
-                (Some(self.object(before, json!({}))), self.object(&self.spec, json!({})))
+        let begun = json!({ "bootstrap": { "attempt": 1 } });
+        let befores = [(&self.bootstrapped, status), (&self.begun, begun), (&self.new, json!({}))];
+        let edit = befores.into_iter().find_map(|(before, status)| Some((before.as_ref()?, status)));
+        match edit {
+            Some((before, status)) => {
+                (Some(self.object(before, status.clone())), self.object(&self.spec, status))
             }
-            (None, None) => (None, self.object(&self.spec, Value::Null)),
+            None => (None, self.object(&self.spec, Value::Null)),
         }
     }
 

@@ -120,8 +120,8 @@ fn row(waiting: &Waiting) -> Row {
             Reason::ExistingData,
             format!(
                 "status records cluster {cluster} with the members {}, but none of its volumes exists. \
-                 No empty cluster is started in its place. Bring the volumes back, or delete this EtcdCluster and create it again: with \
-                 spec.bootstrap.restore to begin with a backup, or without its status to begin with nothing",
+                 No empty cluster is started in its place. Bring the volumes back, or add spec.bootstrap.restore to begin with a backup. To \
+                 begin with nothing, delete this EtcdCluster and create it again without its status",
                 text::names(voters)
             ),
         )
@@ -130,8 +130,8 @@ fn row(waiting: &Waiting) -> Row {
             Reason::ExistingData,
             format!(
                 "{by} created this EtcdCluster, and there is neither a volume of it nor spec.bootstrap.restore. No empty cluster is \
-                 started in its place. Bring the volumes back, or delete this EtcdCluster and create it again with \
-                 spec.bootstrap.restore to begin with a backup. To begin with nothing, take off its label velero.io/restore-name"
+                 started in its place. Bring the volumes back, or add spec.bootstrap.restore to begin with a backup. To begin with \
+                 nothing, take off its label velero.io/restore-name"
             ),
         )
         .stopping(Stops::Everything),

@@ -189,9 +189,11 @@ fn forge(store: &S3Server, key: &str) -> Result<String> {
 /// without owner, claims under other uids.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_that_velero_restored_is_served_again_only_after_a_person_decided() -> Result<()> {
-    let world = Playground::start().await?;
+    let (world, store) = (Playground::start().await?, S3Server::start()?);
     let tenant = Tenant::create(&world, "tenant").await?;
-    tenant.create("demo", spec(3)).await?;
+    let mut roomy = spec(3);
+    roomy["storageSpec"]["volumeSizeRequest"] = json!("512Mi");
+    tenant.create("demo", roomy).await?;
     tenant.annotate("demo", "velero.io/restore-status", "true").await?;
     tenant.settled("demo", 3).await?;
     let id = tenant.one_cluster_id("demo").await?;
@@ -232,6 +234,10 @@ async fn a_namespace_that_velero_restored_is_served_again_only_after_a_person_de
     acknowledged.are_all_readable(&tenant, "demo").await?;
 
     // Only the EtcdCluster comes back, with its status: no empty cluster in its place.
+    tenant.create_secret(&store.secret("s3-credentials")).await?;
+    let destination = store.destination("s3-credentials");
+    tenant.back_up("last", "demo", &destination).await?;
+    let last = tenant.is_backed_up("last").await?["result"].clone();
     let backup = velero::Backup::take(&tenant.client).await?;
     tenant.delete_namespace().await?;
     let tenant = Tenant::create(&world, "tenant").await?;
@@ -239,7 +245,13 @@ async fn a_namespace_that_velero_restored_is_served_again_only_after_a_person_de
     let message = tenant.wait_for_condition("demo", "ExistingData", "True").await?;
     ensure!(message.contains("No empty cluster is started in its place"), "{message}");
     ensure!(tenant.pods_of("demo").await?.is_empty() && uids(&tenant).await?.is_empty());
-    Ok(())
+
+    // The object that came back is told what to begin with.
+    tenant.create_secret(&store.secret("s3-credentials")).await?;
+    let source = json!({"destination": destination, "key": last["key"].clone(), "sha256": last["storedSha256"].clone()});
+    tenant.patch("demo", json!({"spec": {"bootstrap": {"restore": {"source": source}}}})).await?;
+    tenant.settled("demo", 3).await?;
+    acknowledged.are_all_readable(&tenant, "demo").await
 }
 
 async fn answers(address: SocketAddr, client: &Tls) -> Result<()> {
