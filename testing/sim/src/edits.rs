@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::campaign::Random;
 use crate::world::World;
+use crate::world::restore::restored;
 
 /// The schema of `spec` in the CRD.
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
@@ -92,6 +93,8 @@ fn field(random: &mut Random, schema: &Value) -> Map<String, Value> {
         _ if random.below(8) == 0 => Value::Null,
         "priorityClassName" => json!(random.one_of(&PRIORITY_CLASSES)),
         "image" => json!(random.one_of(&IMAGES)),
+        // Until the cluster begins it may be edited: to one that the World has, or to none.
+        "bootstrap" => restored(json!({}))["bootstrap"].clone(),
         // No history has its Secret: a new cluster would wait for it for ever.
         "caBundleSecret" => json!(""),
         "validityDuration" => json!(random.one_of(&LIVES)),

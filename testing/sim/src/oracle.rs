@@ -72,6 +72,8 @@ pub struct Oracle {
     misled_since: BTreeMap<String, Instant>,
     /// A clock was set.
     clock_was_set: bool,
+    /// Whether the spec named a snapshot when the first attempt to begin was recorded, by the uid of the EtcdCluster.
+    begins_with_snapshot: BTreeMap<String, bool>,
 }
 
 impl Oracle {

@@ -75,6 +75,16 @@ fn an_edit_of_the_size_while_it_restores_begins_anew_with_the_same_snapshot() {
 }
 
 #[test]
+fn o02_what_a_cluster_begins_with_is_edited_until_it_begins_and_no_later() {
+    let restore = restored(plain(3))["bootstrap"].clone();
+    for (at, counts) in [("before:B1#1", true), ("after:B1#1", false), ("after:B4#1", false)] {
+        let edit = json!({ "at": at, "what": { "edit": { "bootstrap": restore } } });
+        let story = sound_story(&json!({ "spec": plain(3), "departures": [edit] }));
+        assert_eq!(story.all_came_about(), counts, "{at}: {story}");
+    }
+}
+
+#[test]
 fn r1_a_planner_that_would_start_a_member_with_nothing_harms_no_restore() {
     let start_new = || What::Fault(Fault::Rogue(RogueEffect::StartNew("demo-1".to_owned())));
     let at = |moment| {
@@ -90,11 +100,20 @@ fn r1_a_planner_that_would_start_a_member_with_nothing_harms_no_restore() {
 }
 
 fn explored(name: &'static str, size: u32, faults: u32, strikes: fn(&Fault) -> bool) {
+    explored_with(name, (restored(plain(size)), Vec::new()), faults, strikes);
+}
+
+fn explored_with(
+    name: &'static str,
+    (spec, edits): (Value, Vec<Value>),
+    faults: u32,
+    strikes: fn(&Fault) -> bool,
+) {
     let scope = Scope {
         name,
         before: Vec::new(),
-        spec: restored(plain(size)),
-        edits: Vec::new(),
+        spec,
+        edits,
         faults,
         strikes,
         wide: false,
@@ -113,6 +132,16 @@ fn explored(name: &'static str, size: u32, faults: u32, strikes: fn(&Fault) -> b
 #[test]
 fn every_history_of_a_restore_of_one_with_a_fault() {
     explored("restore of 1", 1, 1, |_| true);
+}
+
+/// Somebody names the snapshot, or takes it out, at any moment before the cluster begins.
+#[test]
+fn every_history_of_a_restore_of_one_that_is_named_late_or_taken_out_with_a_fault() {
+    let restore = restored(plain(1))["bootstrap"].clone();
+    let named = (plain(1), vec![json!({ "bootstrap": restore })]);
+    explored_with("a restore of 1 that is named late", named, 1, |_| true);
+    let taken_out = (restored(plain(1)), vec![json!({ "bootstrap": null })]);
+    explored_with("a restore of 1 that is taken out", taken_out, 1, |_| true);
 }
 
 #[test]

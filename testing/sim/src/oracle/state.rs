@@ -202,6 +202,7 @@ impl World {
 
     /// Checks what must hold at any moment.
     pub(crate) fn check_for_harm(&mut self) {
+        self.see_beginning();
         self.judge_trust();
         self.see_clients();
         self.see_suspected();
@@ -297,9 +298,30 @@ impl World {
         }
     }
 
+    /// What the spec names when an attempt to begin is recorded is what the cluster begins with. Where status is lost before any member has
+    /// started, another attempt follows. Once one has, the spec may say what it will.
+    fn see_beginning(&mut self) {
+        let Some(cluster) = self.object(Kind::Cluster, &self.at.name) else { return };
+        let has = |path: &str| cluster.pointer(path).is_some();
+        let (at, with_snapshot) = (uid(&cluster).to_owned(), has("/spec/bootstrap/restore"));
+        if has("/status/bootstrap") || has("/status/clusterID") {
+            self.oracle.begins_with_snapshot.entry(at).or_insert(with_snapshot);
+        } else if self.etcd.groups().next().is_none() {
+            self.oracle.begins_with_snapshot.remove(&at);
+        }
+    }
+
+    /// Whether the cluster began with the snapshot: its spec named it when that was recorded.
+    fn began_with_snapshot(&self) -> bool {
+        let cluster = self.object(Kind::Cluster, &self.at.name);
+        cluster.is_some_and(|cluster| self.oracle.begins_with_snapshot.get(uid(&cluster)) == Some(&true))
+    }
+
     /// What a member runs on instead of the snapshot that the cluster begins with.
     fn lacks_the_snapshot(&self, dir: &Dir, member: &str) -> Option<&'static str> {
-        if !self.begins_with_snapshot(member) || self.faults.foreign.contains(&dir.cluster) {
+        if !self.begins_with_snapshot(member, self.began_with_snapshot())
+            || self.faults.foreign.contains(&dir.cluster)
+        {
             return None;
         }
         let snap = self.etcd.group(dir.cluster)?.began_with();

@@ -233,15 +233,14 @@ impl World {
         Some(snap)
     }
 
-    /// Whether this member began with the snapshot: the spec has the cluster begin with it, or its incarnation took the place of another one.
-    pub(crate) fn begins_with_snapshot(&self, member: &str) -> bool {
+    /// Whether this member is to have begun with a snapshot: its incarnation took the place of another one, or else its cluster began with one.
+    pub(crate) fn begins_with_snapshot(&self, member: &str, cluster_does: bool) -> bool {
         let record = self.record();
         if let Some(present) = &record.incarnation {
             let ordinal = self.at.ordinal(&MemberName::new(member));
             return ordinal.is_some_and(|ordinal| ordinal >= present.first);
         }
-        let cluster = self.object(Kind::Cluster, &self.at.name);
-        cluster.is_some_and(|cluster| cluster.pointer("/spec/bootstrap/restore").is_some())
+        cluster_does
     }
 
     /// Whether what a cluster began with is that snapshot.
