@@ -1,11 +1,14 @@
 //! Every history of small scopes: what is due, and at every moment every departure while the number of departures lasts.
 
+mod existing;
+
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use serde_json::json;
 
 use crate::world::{Departure, Property, Setup, World};
+pub use existing::shared;
 
 /// A departure, after so many steps.
 pub type Depart = (usize, Departure);
@@ -106,6 +109,10 @@ pub fn keep_last() -> Setup {
         warm: 2,
         times: 1,
         rogue: false,
+        shared: false,
+        order: None,
+        versioned: false,
+        blind: None,
     }
 }
 

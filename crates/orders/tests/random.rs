@@ -71,7 +71,9 @@ fn random_histories_of_schedules_violate_nothing() {
         base.clone(),
         Setup { retention: json!({"keepLast": 3}), tested: true, ..base.clone() },
         Setup { retention: json!({"maxAge": "150m"}), warm: 4, ..base.clone() },
-        Setup { policy: "Retain", retention: json!({"keepLast": 2, "maxAge": "100m"}), ..base },
+        Setup { policy: "Retain", retention: json!({"keepLast": 2, "maxAge": "100m"}), ..base.clone() },
+        Setup { shared: true, retention: json!({"keepLast": 2}), ..base.clone() },
+        Setup { shared: true, versioned: true, policy: "Retain", retention: json!({"keepLast": 3}), ..base },
     ];
     for setup in setups {
         let start = World::new(setup.clone());

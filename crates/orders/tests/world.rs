@@ -1,17 +1,23 @@
 //! A small world of one EtcdBackupSchedule: the functions of this crate, and models of all else. They are called as the controllers of the
 //! operator call them, in the same order and with the same preconditions. Each write is a step of its own.
 //!
-//! - `pass`: what the controllers do with a decision, one write at a time
-//! - `jobs`: what Jobs do with the store, and what they answer
+//! - `pass`: what the controllers decide; `acts`: what they do with it, one write at a time
+//! - `store`: what is in the store, and whose it is in truth
+//! - `jobs`: what Jobs do with the store, and what they answer; `finds`: those that find what is there
+//! - `stands`: EtcdBackups that stand for what is there
 //! - `depart`: what may happen beside that; `judge`: what must hold, by the store's truth and never by this crate's own definitions
 //!
 //! What is due happens in one fixed order: passes, Jobs, Pods without a Job, a pass that was held up, and then time passes. Every departure
 //! from that is made from outside.
 
+mod acts;
 mod depart;
+mod finds;
 mod jobs;
 mod judge;
 mod pass;
+mod stands;
+mod store;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -19,15 +25,19 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use quorate_api::{EtcdBackup, EtcdBackupSchedule, EtcdCluster};
+use quorate_api::{EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore};
 use quorate_model::{ClockDifference, Instant, Span};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 pub use depart::{Departure, Forged, Which, WhoseClock};
-use jobs::{Object, SimJob};
+pub use finds::Blind;
+use jobs::SimJob;
 pub use judge::Property;
 use pass::Pass;
+pub use stands::Order;
+pub use store::Planted;
+use store::{NEIGHBOR, Object};
 
 pub const MINUTE: i64 = 60_000;
 pub const HOUR: i64 = 60 * MINUTE;
@@ -63,6 +73,14 @@ pub struct Setup {
     pub times: i64,
     /// Whoever proposes deletions proposes everything, so only the gate refuses.
     pub rogue: bool,
+    /// Others use the bucket, too, and EtcdBackups stand for what is there.
+    pub shared: bool,
+    /// What somebody orders just before the first departure.
+    pub order: Option<Order>,
+    /// The bucket keeps versions.
+    pub versioned: bool,
+    /// A check that those lack who read the store.
+    pub blind: Option<Blind>,
 }
 
 /// An object of Kubernetes, with the hash of all that matters of it.
@@ -123,13 +141,19 @@ pub struct World {
     /// Pods that run on after their Jobs were deleted.
     pods: Vec<Arc<SimJob>>,
     cluster: Kept<EtcdCluster>,
+    /// Another one, whose backups are in the same bucket.
+    neighbor: Arc<EtcdCluster>,
     cluster_id: &'static str,
+    /// When that began, with the first revision.
+    born: i64,
     store: BTreeMap<String, Object>,
     /// What was in the store until then.
     lost: BTreeMap<String, (Object, i64)>,
+    /// What a bucket with versions keeps, by place and how often that was written.
+    earlier: BTreeMap<(String, u32), Object>,
     credentials: bool,
-    /// The EtcdBackup that an EtcdRestore needs.
-    needed: Option<String>,
+    /// One that is not over.
+    restore: Option<Kept<EtcdRestore>>,
     pass: Option<Pass>,
     held: Option<Pass>,
     dirty: BTreeSet<Of>,
@@ -150,7 +174,7 @@ pub struct World {
 impl World {
     pub fn new(setup: Setup) -> Self {
         let schedule = schedule(&setup);
-        let cluster = cluster("8e9e05c52164694d", "c1");
+        let cluster = cluster("demo", "8e9e05c52164694d", "c1");
         let mut world = Self {
             setup,
             now: BEGIN + HOUR / 2,
@@ -163,11 +187,14 @@ impl World {
             jobs: BTreeMap::new(),
             pods: Vec::new(),
             cluster: Kept::new(cluster),
+            neighbor: Arc::new(self::cluster("other", NEIGHBOR, "n1")),
             cluster_id: "8e9e05c52164694d",
+            born: 0,
             store: BTreeMap::new(),
             lost: BTreeMap::new(),
+            earlier: BTreeMap::new(),
             credentials: true,
-            needed: None,
+            restore: None,
             pass: None,
             held: None,
             dirty: BTreeSet::from([Of::Schedule]),
@@ -183,6 +210,9 @@ impl World {
         };
         let warm = world.setup.warm;
         while warm > 0 && world.now < BEGIN + warm * HOUR + 10 * MINUTE && world.go() {}
+        if let Some(order) = world.setup.order {
+            assert!(world.order(order), "{order:?} is not possible");
+        }
         world
     }
 
@@ -243,7 +273,9 @@ impl World {
     fn mend(&mut self) {
         self.mended = Some(self.now);
         self.truth.set_back |= self.operator > 0 || self.api > 0;
-        (self.operator, self.api, self.nodes, self.credentials, self.needed) = (0, 0, 0, true, None);
+        self.judge_restored();
+        self.judge_versions();
+        (self.operator, self.api, self.nodes, self.credentials, self.restore) = (0, 0, 0, true, None);
         if self.schedule.object.spec.suspend {
             self.edit(|spec| spec.suspend = false);
         }
@@ -369,8 +401,8 @@ impl World {
     pub fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.now, self.operator, self.api, self.nodes, self.known_api).hash(&mut hasher);
-        (self.schedule.hash, self.cluster.hash, self.credentials, &self.needed, self.mended)
-            .hash(&mut hasher);
+        let restore = self.restore.as_ref().map(|restore| restore.hash);
+        (self.schedule.hash, self.cluster.hash, self.credentials, restore, self.mended).hash(&mut hasher);
         for (name, kept) in &self.backups {
             (name, kept.hash).hash(&mut hasher);
         }
@@ -382,6 +414,7 @@ impl World {
         }
         self.store.hash(&mut hasher);
         self.lost.hash(&mut hasher);
+        self.earlier.hash(&mut hasher);
         self.dirty.hash(&mut hasher);
         self.stale.hash(&mut hasher);
         for pass in [&self.pass, &self.held] {
@@ -424,12 +457,12 @@ fn schedule(setup: &Setup) -> EtcdBackupSchedule {
     serde_json::from_value(object).expect("a schedule")
 }
 
-fn cluster(id: &str, uid: &str) -> EtcdCluster {
-    let voter = json!({"name": "demo-0", "phase": "Voter", "phaseSince": "2026-10-03T12:00:00Z", "role": "voter", "healthy": true});
+fn cluster(name: &str, id: &str, uid: &str) -> EtcdCluster {
+    let voter = json!({"name": format!("{name}-0"), "phase": "Voter", "phaseSince": "2026-10-03T12:00:00Z", "role": "voter", "healthy": true});
     let quorum = json!({"type": "QuorumAvailable", "status": "True", "reason": "X", "message": "", "lastTransitionTime": "2026-10-03T12:00:00Z"});
     let object = json!({
         "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster",
-        "metadata": {"name": "demo", "namespace": "default", "uid": uid},
+        "metadata": {"name": name, "namespace": "default", "uid": uid},
         "spec": {"size": 1, "version": "3.6.16"},
         "status": {"clusterID": id, "members": [voter], "conditions": [quorum]},
     });

@@ -6,11 +6,18 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::ResourceExt as _;
 use quorate_api::backup::DeletionPolicy;
 use quorate_api::{EtcdBackup, keys};
+use quorate_manifests::backup::ExistingOrder;
+use serde_json::json;
 
-use super::jobs::{Ends, Object, Work, place};
+use super::jobs::{Ends, Work};
 use super::judge::Property;
 use super::pass::Reply;
+use super::stands::Order;
+use super::store::{Planted, place};
 use super::{BUCKET, DAY, HOUR, Kept, Kind, MINUTE, Of, SCHEDULE_UID, World, timestamp};
+
+/// How many orders there are in a history.
+const ORDERS: u32 = 3;
 
 /// A departure from what is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +60,16 @@ pub enum Departure {
     Forge(Forged),
     /// An EtcdRestore names an EtcdBackup.
     Need(Which),
+    /// Somebody orders something of what is in the store.
+    Order(Order),
+    /// Somebody else puts objects into the bucket.
+    Plant(Planted),
+    /// An intruder writes an object and a manifest in the place of one.
+    Deface(Which),
+    /// An object is gone, and its manifest is there.
+    Halve(Which),
+    /// All EtcdBackups are gone, and their objects are there.
+    Forget,
 }
 
 /// Whose clock is set.
@@ -71,6 +88,8 @@ pub enum Which {
     Newest,
     Oldest,
     Last,
+    /// The last of those that stand for an object.
+    Standing,
 }
 
 /// What somebody creates.
@@ -82,6 +101,10 @@ pub enum Forged {
     Ahead,
     /// A minute that the schedule does not have, into a bucket of his own.
     Elsewhere,
+    /// One of another schedule, of another EtcdCluster, in the same bucket.
+    Neighbor,
+    /// All that the schedule gives to its own, and it stands for the newest object, to be deleted with it.
+    Standing,
 }
 
 impl World {
@@ -107,6 +130,9 @@ impl World {
             all.extend(kinds.iter().flat_map(|kind| [1, 3].map(|ago| Stale(*kind, ago))));
         } else if self.running_job().is_some() {
             all.extend([End(Ends::Unwritten), End(Ends::Written), End(Ends::Lost)]);
+            if self.setup.shared {
+                all.push(End(Ends::Astray));
+            }
         } else if self.held.is_none() {
             all.extend([Away(16 * MINUTE), Away(3 * HOUR)]);
         }
@@ -134,6 +160,10 @@ impl World {
                     Delete(Which::Newest),
                     Delete(Which::Oldest),
                 ]);
+                if self.setup.shared {
+                    all.extend([Which::Newest, Which::Oldest].map(Departure::Deface));
+                    all.extend([Departure::Halve(Which::Newest), Forge(Forged::Standing)]);
+                }
                 all.extend([Forge(Forged::Copy), Need(Which::Newest), Need(Which::Oldest)]);
                 if self.setup.tested {
                     all.extend([Break(Which::Newest), Break(Which::Oldest)]);
@@ -150,6 +180,27 @@ impl World {
                 all.push(Delete(Which::Last));
             }
             all.extend([Forge(Forged::Ahead), Forge(Forged::Elsewhere)]);
+            if self.setup.shared {
+                all.extend(self.offers_of_others());
+            }
+        }
+        all
+    }
+
+    /// What those may do who share the bucket, and who order something of what is there.
+    fn offers_of_others(&self) -> Vec<Departure> {
+        use Departure::{Forge, Plant};
+        let plants = [Planted::Elsewhere, Planted::SharedKey, Planted::Forged, Planted::Copied];
+        let mut all: Vec<Departure> = plants.map(Plant).into();
+        all.push(Forge(Forged::Neighbor));
+        if self.named(Which::Standing).is_some() {
+            all.push(Departure::Delete(Which::Standing));
+        }
+        if self.dirty.is_empty() && self.pass.is_none() && self.held.is_none() {
+            all.push(Departure::Forget);
+        }
+        if self.truth.orders < ORDERS {
+            all.extend(Order::ALL.map(Departure::Order));
         }
         all
     }
@@ -187,9 +238,14 @@ impl World {
             }
             Departure::Ends(how) => {
                 let Some(job) = self.running_job() else { return false };
-                let is_backup =
-                    self.jobs.get(&job).is_some_and(|job| matches!(job.object.work, Work::Backup(_)));
-                if !is_backup && *how == Ends::Written {
+                let is_possible = self.jobs.get(&job).is_some_and(|job| match (how, &job.object.work) {
+                    (Ends::Astray, Work::Inspect(order)) => matches!(**order, ExistingOrder::Inspect(_)),
+                    (Ends::Written, Work::Backup(_))
+                    | (Ends::Astray, Work::List(_))
+                    | (Ends::Well | Ends::Unwritten | Ends::Lost, _) => true,
+                    (Ends::Written | Ends::Astray, _) => false,
+                });
+                if !is_possible {
                     return false;
                 }
                 self.end_job(&job, *how);
@@ -219,6 +275,7 @@ impl World {
                     }
                     WhoseClock::Nodes => self.nodes += ahead,
                 }
+                self.truth.nodes_set |= *whose == WhoseClock::Nodes;
                 // By the clocks of nodes no time is shown twice, and nothing is made older.
                 if *whose != WhoseClock::Nodes {
                     if *ahead > 0 {
@@ -240,13 +297,7 @@ impl World {
             Departure::Rewrite(which) => {
                 let Some(name) = self.named(*which) else { return false };
                 let at = place(&self.backups[&name].object);
-                let Some(object) = self.store.get(&at).filter(|object| object.whole).cloned() else {
-                    return false;
-                };
-                let spoilt = Object { writes: object.writes + 1, spoilt: true, ..object };
-                self.lose(&at);
-                self.store.insert(at, spoilt);
-                true
+                self.rewrite(&at, |object| object.bytes = object.bytes.map(|bytes| bytes ^ 1))
             }
             Departure::Swap => {
                 let all: Vec<String> =
@@ -290,58 +341,106 @@ impl World {
                 changes
             }
             Departure::Recreate => {
-                let changes = self.cluster_id != "1111111111111111";
+                if self.born > 0 {
+                    return false;
+                }
                 self.cluster_id = "1111111111111111";
-                self.cluster = Kept::new(super::cluster(self.cluster_id, "c2"));
+                self.born = self.now;
+                self.cluster = Kept::new(super::cluster("demo", self.cluster_id, "c2"));
                 self.touch_all();
-                changes
+                true
             }
             Departure::Forge(how) => self.forge(*how),
             Departure::Need(which) => {
-                let named = self.named(*which);
-                let is_new = self.needed != named && named.is_some();
-                self.needed = named;
-                self.touch_all();
-                is_new
+                let Some(name) = self.named(*which) else { return false };
+                if self.restored_name().as_ref() == Some(&name) {
+                    return false;
+                }
+                // The last one is over.
+                self.restore = None;
+                self.order_restore(&json!({"backupRef": {"name": name}}))
             }
+            Departure::Order(what) => {
+                self.truth.orders += 1;
+                self.order(*what)
+            }
+            Departure::Plant(what) => self.plant(*what),
+            Departure::Deface(which) => {
+                let Some(name) = self.named(*which) else { return false };
+                self.deface(&place(&self.backups[&name].object))
+            }
+            Departure::Halve(which) => {
+                let Some(name) = self.named(*which) else { return false };
+                self.rewrite(&place(&self.backups[&name].object), |object| object.bytes = None)
+            }
+            Departure::Forget => self.forget(),
         }
     }
 
     /// One of those that are complete and not being deleted, by the time that they are of.
-    fn named(&self, which: Which) -> Option<String> {
+    pub(super) fn named(&self, which: Which) -> Option<String> {
         let complete = |backup: &Arc<EtcdBackup>| {
             backup.status.as_ref().is_some_and(|status| status.result.is_some())
                 && backup.metadata.deletion_timestamp.is_none()
+                && backup.spec.existing.is_none()
+                && !backup.name_any().starts_with("nightly")
         };
         let mut names =
             self.backups.iter().filter(|(_, kept)| complete(&kept.object)).map(|(name, _)| name.clone());
         match which {
             Which::Newest => names.next_back(),
             Which::Oldest => names.next(),
-            Which::Last => self.backups.keys().next_back().cloned(),
+            Which::Last => {
+                self.backups.keys().rfind(|name| !is_standing(&self.backups[*name].object)).cloned()
+            }
+            Which::Standing => {
+                self.backups.keys().rfind(|name| is_standing(&self.backups[*name].object)).cloned()
+            }
         }
     }
 
     fn forge(&mut self, how: Forged) -> bool {
         let minute = match how {
-            Forged::Copy | Forged::Elsewhere => self.now.div_euclid(MINUTE) * MINUTE,
+            Forged::Copy | Forged::Elsewhere | Forged::Neighbor | Forged::Standing => {
+                self.now.div_euclid(MINUTE) * MINUTE
+            }
             Forged::Ahead => self.now.div_euclid(HOUR) * HOUR + 10 * HOUR,
         };
         let mut spec = self.schedule.object.spec.backup_template.spec.clone();
         // Who forges one does not ask that its object goes.
         spec.deletion_policy = DeletionPolicy::Retain;
-        if how == Forged::Elsewhere
-            && let Some(s3) = &mut spec.destination.s3
-        {
-            "his-own".clone_into(&mut s3.bucket);
+        let (mut of, mut uid, mut finalizers) = ("hourly", SCHEDULE_UID, None);
+        match how {
+            Forged::Copy | Forged::Ahead => {}
+            Forged::Elsewhere => {
+                if let Some(s3) = &mut spec.destination.s3 {
+                    "his-own".clone_into(&mut s3.bucket);
+                }
+            }
+            Forged::Neighbor => {
+                spec.source.cluster = Some("other".to_owned());
+                (of, uid) = ("nightly", "0000-00cd");
+            }
+            Forged::Standing => {
+                spec.existing = self.standing_as_own();
+                // The name of the next one of the schedule stays free: what becomes of that is not of this world.
+                if spec.existing.is_none() || minute % HOUR == 0 {
+                    return false;
+                }
+                // As an older definition admits it.
+                spec.deletion_policy = DeletionPolicy::Delete;
+                finalizers = Some(vec![keys::BACKUP_FINALIZER.to_owned()]);
+            }
         }
         let name = match how {
             Forged::Copy => "copy".to_owned(),
-            Forged::Ahead | Forged::Elsewhere => format!("hourly-00ab{:08}", minute / 60_000),
+            Forged::Ahead | Forged::Elsewhere | Forged::Neighbor | Forged::Standing => {
+                format!("{of}-{}{:08}", &uid[5..], minute / 60_000)
+            }
         };
-        let labels = [(keys::SCHEDULE.to_owned(), "hourly".to_owned())].into();
+        let labels = [(keys::SCHEDULE.to_owned(), of.to_owned())].into();
         let annotations = [
-            (keys::SCHEDULE_UID.to_owned(), SCHEDULE_UID.to_owned()),
+            (keys::SCHEDULE_UID.to_owned(), uid.to_owned()),
             (keys::SCHEDULED_AT.to_owned(), timestamp(minute).to_string()),
         ];
         let metadata = ObjectMeta {
@@ -349,6 +448,7 @@ impl World {
             namespace: Some("default".to_owned()),
             labels: Some(labels),
             annotations: Some(annotations.into()),
+            finalizers,
             ..ObjectMeta::default()
         };
         self.create_backup(EtcdBackup { metadata, spec, status: None }, false)
@@ -358,4 +458,8 @@ impl World {
         self.tell(|| format!("VIOLATION: {property:?}: {what}"));
         self.violation.get_or_insert((property, what));
     }
+}
+
+fn is_standing(backup: &EtcdBackup) -> bool {
+    backup.spec.existing.is_some()
 }

@@ -6,31 +6,15 @@ use k8s_openapi::api::batch::v1::Job;
 use kube_core::ResourceExt as _;
 use quorate_api::EtcdBackup;
 use quorate_api::job::{
-    Answer, BackupOrder, Failure, FailureKind, LookOrder, Looked, Manifest, ObjectMark, ReadObject, Verified,
-    VerifyOrder,
+    Answer, BackupOrder, Failure, FailureKind, ListOrder, LookOrder, Looked, Manifest, ObjectMark,
+    ReadObject, Verified, VerifyOrder,
 };
+use quorate_manifests::backup::ExistingOrder;
 use quorate_orders::JobOutcome;
 use serde_json::json;
 
-use super::{BUCKET, Kept, Of, World, hash_of, timestamp};
-
-/// An object in a store.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Object {
-    /// The uid of the EtcdBackup that it is of.
-    pub uid: String,
-    pub cluster_id: String,
-    /// When it was written, by the true time.
-    pub taken: i64,
-    /// It has its manifest.
-    pub whole: bool,
-    /// It cannot be restored, which only a restore test finds.
-    pub broken: bool,
-    /// How often it was written: what the store says of it beside its size.
-    pub writes: u32,
-    /// Its bytes are not those that its EtcdBackup wrote. Its manifest and its size are.
-    pub spoilt: bool,
-}
+use super::store::{NEIGHBOR, Object, Signed, Writer, at, place, sha256};
+use super::{BUCKET, Kept, Of, World, hash_of};
 
 /// What a Job is to do.
 #[derive(Clone, Debug)]
@@ -39,6 +23,9 @@ pub enum Work {
     Remove,
     Look(Box<LookOrder>),
     Test(Box<VerifyOrder>),
+    /// The object of an EtcdBackup that stands for one.
+    Inspect(Box<ExistingOrder>),
+    List(Box<ListOrder>),
 }
 
 /// How a Job ends.
@@ -51,6 +38,8 @@ pub enum Ends {
     Written,
     /// It is whole in the store, and the Pod is lost before it answers.
     Lost,
+    /// It is of another release, and answers about another object than the order names.
+    Astray,
 }
 
 /// A Job with its Pod.
@@ -81,12 +70,6 @@ impl SimJob {
         );
         Kept { hash: hash_of(&text), object: Arc::new(self) }
     }
-}
-
-/// Where the object of a backup is.
-pub fn place(backup: &EtcdBackup) -> String {
-    let bucket = backup.spec.destination.s3.as_ref().map(|s3| s3.bucket.clone()).unwrap_or_default();
-    format!("{bucket}/{}", quorate_manifests::backup::key(backup))
 }
 
 impl World {
@@ -130,7 +113,7 @@ impl World {
         self.tell(|| format!("Job {name} ends ({how:?}): {}", words(&answer)));
         job.outcome = Some(match how {
             Ends::Lost => JobOutcome::Lost("its Pod is gone".to_owned()),
-            Ends::Well | Ends::Unwritten | Ends::Written => JobOutcome::Answered(answer),
+            Ends::Well | Ends::Unwritten | Ends::Written | Ends::Astray => JobOutcome::Answered(answer),
         });
         self.touch_job(&job);
         self.jobs.insert(name.to_owned(), job.kept());
@@ -149,29 +132,36 @@ impl World {
                 if how == Ends::Unwritten {
                     return failed(FailureKind::SnapshotFailed, Some(false));
                 }
-                if order.origin.cluster_id.as_deref().is_some_and(|id| id != self.cluster_id) {
+                let present =
+                    if order.origin.cluster.as_deref() == Some("demo") { self.cluster_id } else { NEIGHBOR };
+                if order.origin.cluster_id.as_deref().is_some_and(|id| id != present) {
                     return failed(FailureKind::NoSource, Some(false));
                 }
                 if !self.credentials {
                     return failed(FailureKind::StoreForbidden, Some(false));
                 }
-                let known = self.store.get(&job.place).filter(|known| known.whole);
-                let object = known.cloned().unwrap_or_else(|| Object {
-                    uid: job.uid.clone(),
-                    cluster_id: self.cluster_id.to_owned(),
-                    taken: self.now,
-                    whole: how != Ends::Written,
-                    broken: false,
-                    writes: 1,
-                    spoilt: false,
-                });
-                let manifest = self.manifest(order, &object);
-                self.store.insert(job.place.clone(), object);
-                self.lost.remove(&job.place);
+                let known = self.store.get(&job.place).filter(|object| object.is_whole());
+                let said = known.and_then(|object| object.said.clone());
+                let is_other = said.as_ref().is_some_and(|said| said.uid != job.uid);
+                if is_other {
+                    return failed(FailureKind::NotOurs, Some(false));
+                }
+                // Whoever writes to the store can say that the backup was taken.
+                let is_taken = said.is_some_and(|said| said.signed == Signed::Namespace);
+                let taken = known.filter(|_| is_taken).cloned();
+                let is_new = taken.is_none();
+                let mut object = taken.unwrap_or_else(|| self.taken(order, &job.uid, present));
+                let manifest = object.said.as_ref().map(|said| said.manifest()).unwrap_or_default();
+                let mark = if is_new {
+                    object.said = object.said.filter(|_| how != Ends::Written);
+                    self.put(&job.place, object)
+                } else {
+                    object.mark(self.setup.versioned)
+                };
                 if how == Ends::Written {
                     return failed(FailureKind::StoreUnavailable, Some(true));
                 }
-                Answer::BackedUp(manifest)
+                Answer::BackedUp(Manifest { mark: Some(mark), ..manifest })
             }
             _ if how == Ends::Unwritten || how == Ends::Written => {
                 failed(FailureKind::StoreUnavailable, None)
@@ -179,72 +169,79 @@ impl World {
             _ if !self.credentials => failed(FailureKind::StoreForbidden, None),
             Work::Remove => {
                 self.judge_removal(job);
-                let is_other = self.store.get(&job.place).is_some_and(|object| object.uid != job.uid);
-                if is_other {
+                let said = self.store.get(&job.place).and_then(|object| object.said.as_ref());
+                // What has no manifest belongs to whoever has its key.
+                if said.is_some_and(|said| said.uid != job.uid) {
                     return failed(FailureKind::NotOurs, None);
                 }
+                self.judge_removed(job);
                 self.lose(&job.place);
                 Answer::Removed
             }
-            Work::Look(order) => {
-                let bucket = order.destination.s3.as_ref().map(|s3| s3.bucket.clone()).unwrap_or_default();
-                let mut looked = Looked::default();
-                for one in &order.objects {
-                    match self.store.get(&format!("{bucket}/{}", one.key)).filter(|object| object.whole) {
-                        None => looked.gone.push(one.backup.clone()),
-                        Some(object) if one.read && object.spoilt => looked.changed.push(one.backup.clone()),
-                        Some(object) if one.read => {
-                            looked
-                                .read
-                                .push(ReadObject { backup: one.backup.clone(), mark: Some(mark(object)) });
-                        }
-                        Some(object) if one.mark != Some(mark(object)) => {
-                            looked.rewritten.push(one.backup.clone());
-                        }
-                        Some(_) => {}
-                    }
-                }
-                Answer::Looked(looked)
-            }
+            Work::Look(order) => Answer::Looked(self.looked(order)),
             Work::Test(order) => {
                 let place = format!("{BUCKET}/{}", order.source.key);
-                match self.store.get(&place).filter(|object| object.whole) {
+                let found = self.store.get(&place).filter(|object| object.is_whole());
+                let sha256 = found.and_then(|object| object.bytes).map(sha256);
+                match found {
                     None => failed(FailureKind::NotInStore, None),
-                    Some(object) if object.broken || object.spoilt => failed(FailureKind::Mismatch, None),
+                    Some(object) if object.broken || sha256 != order.source.sha256 => {
+                        failed(FailureKind::Mismatch, None)
+                    }
                     Some(_) => Answer::Verified(Verified::default()),
                 }
             }
+            Work::Inspect(order) => {
+                self.saw(&job.name());
+                self.truth.astray |= how == Ends::Astray;
+                match (&**order, how) {
+                    (ExistingOrder::Inspect(order), Ends::Astray) => self.astray(Some(order)),
+                    (ExistingOrder::Inspect(order), _) => self.inspected(order),
+                    (ExistingOrder::Find(order), _) => self.found(order),
+                }
+            }
+            Work::List(_) if how == Ends::Astray => {
+                self.truth.astray = true;
+                self.astray(None)
+            }
+            Work::List(order) => self.listed(order),
         }
     }
 
-    fn manifest(&self, order: &BackupOrder, object: &Object) -> Manifest {
-        Manifest {
-            format: 1,
-            origin: order.origin.clone(),
-            key: order.key.clone(),
-            stored_bytes: 100,
-            stored_sha256: format!("{}-{}", object.uid, object.taken),
-            mark: Some(mark(object)),
-            // It never falls, whatever the clocks say.
-            revision: object.taken,
-            etcd_version: "3.6.16".to_owned(),
-            cluster_id: object.cluster_id.clone(),
-            member: "demo-0".to_owned(),
-            finished: timestamp(self.now + self.nodes).to_string(),
-            ..Manifest::default()
+    /// What is in the store of what the order names.
+    fn looked(&self, order: &LookOrder) -> Looked {
+        let mut looked = Looked::default();
+        for one in &order.objects {
+            let place = at(&order.destination, &one.key);
+            let found = self.store.get(&place).and_then(|object| Some((object, object.said.as_ref()?)));
+            let Some((object, said)) = found.filter(|(object, _)| object.is_whole()) else {
+                looked.gone.push(one.backup.clone());
+                continue;
+            };
+            let mark = object.mark(self.setup.versioned);
+            let bytes = object.bytes.map(sha256);
+            if sha256(said.bytes) != one.sha256 || (one.read && bytes.as_ref() != Some(&one.sha256)) {
+                looked.changed.push(one.backup.clone());
+            } else if one.read {
+                looked.read.push(ReadObject { backup: one.backup.clone(), mark: Some(mark) });
+            } else if one.mark != Some(mark) {
+                looked.rewritten.push(one.backup.clone());
+            }
         }
+        looked
     }
 
-    /// An object leaves the store.
-    pub(super) fn lose(&mut self, place: &str) {
-        if let Some(object) = self.store.remove(place) {
-            self.lost.insert(place.to_owned(), (object, self.now));
-        }
+    /// An object comes into the store.
+    fn put(&mut self, place: &str, mut object: Object) -> ObjectMark {
+        let before = [self.store.get(place), self.lost.get(place).map(|(object, _)| object)];
+        let written = before.into_iter().flatten().map(|object| object.writes).max();
+        object.writes = written.unwrap_or_default() + 1;
+        let mark = object.mark(self.setup.versioned);
+        self.truth.own.extend(object.bytes.filter(|_| object.writer == Writer::Own));
+        self.store.insert(place.to_owned(), object);
+        self.lost.remove(place);
+        mark
     }
-}
-
-fn mark(object: &Object) -> ObjectMark {
-    ObjectMark { etag: Some(object.writes.to_string()), ..ObjectMark::default() }
 }
 
 fn words(answer: &Answer) -> String {

@@ -6,7 +6,9 @@ use kube_core::ResourceExt as _;
 use quorate_api::backup::{BackupPhase, DeletionPolicy};
 use quorate_api::{EtcdBackup, duration, keys};
 
-use super::jobs::{Object, SimJob, place};
+use super::jobs::SimJob;
+use super::stands::Sight;
+use super::store::{Object, place};
 use super::{BOUND, BUCKET, DAY, HOUR, Kept, MINUTE, World};
 
 /// For how long what was in the store may have been gone before an older one is deleted in its favour: 15 minutes of the product, and one.
@@ -41,6 +43,22 @@ pub enum Property {
     ComesToRest,
     /// Retention holds in the end.
     RetentionHolds,
+    /// What stands for an object has one that it names, that the EtcdCluster wrote, and that was whole when it was found.
+    StandsForOwn,
+    /// And, where it was to be the newest, none was newer then.
+    FindsNewest,
+    /// It stands for that one from then on.
+    FoundOnce,
+    /// A restore gets what the EtcdCluster wrote, or nothing.
+    RestoresOwn,
+    /// A bucket with versions has what each complete backup wrote.
+    VersionsStay,
+    /// A list makes EtcdBackups for what the EtcdCluster wrote, and for nothing else.
+    CatalogOwn,
+    /// An object gets one at most.
+    OneEach,
+    /// And once the list has ended, each object has one.
+    CatalogWhole,
 }
 
 /// What only the world knows.
@@ -69,6 +87,22 @@ pub struct Truth {
     pub abandoned: BTreeSet<String>,
     pub deleted_by_person: BTreeSet<String>,
     pub missed: usize,
+    /// The bytes that Jobs of the EtcdCluster wrote.
+    pub own: BTreeSet<u64>,
+    /// What the store had when a Job looked, by its name.
+    pub sights: BTreeMap<String, Sight>,
+    /// How many orders there were, how many words of a list, EtcdBackups that stand for an object, and restores.
+    pub orders: u32,
+    pub words: u32,
+    pub stands: u32,
+    pub restores: u32,
+    /// When the last list was begun, and the uids and keys of those that were deleted since.
+    pub listed_since: i64,
+    pub gone: BTreeSet<String>,
+    /// Another Kubernetes has the same key; a Job has answered about what it was not asked; the clocks of nodes were set.
+    pub shared: bool,
+    pub astray: bool,
+    pub nodes_set: bool,
 }
 
 impl Truth {
@@ -80,6 +114,16 @@ impl Truth {
             self.made.insert(uid.clone());
         }
         uid
+    }
+
+    pub fn made_by_schedule(&self, backup: &EtcdBackup) -> bool {
+        backup.uid().is_some_and(|uid| self.made.contains(&uid))
+    }
+
+    /// Somebody deletes an EtcdBackup.
+    pub fn goes(&mut self, backup: &EtcdBackup) {
+        self.gone.extend(backup.uid());
+        self.gone.extend(backup.spec.existing.as_ref().map(|existing| existing.key.clone()));
     }
 
     /// A Pod of a backup has run.
@@ -96,11 +140,11 @@ impl World {
         if !at.starts_with(&format!("{BUCKET}/")) {
             return None;
         }
-        let there = self.store.get(&at).filter(|object| !object.spoilt);
+        let there = self.store.get(&at).filter(|object| object.is_own() && !object.is_spoilt());
         let lost =
             || self.lost.get(&at).filter(|(_, when)| *when > self.now - time).map(|(object, _)| object);
         let uid = backup.uid().unwrap_or_default();
-        there.or_else(lost).filter(|object| object.whole && object.uid == uid)
+        there.or_else(lost).filter(|object| object.is_own() && object.uid == uid)
     }
 
     fn is_doubtful(&self, object: &Object) -> bool {
@@ -114,14 +158,15 @@ impl World {
         let uid = backup.uid().unwrap_or_default();
         let is_made = self.truth.made.contains(&uid);
         // One that has all that the schedule gives to its own is distinguished by nobody.
-        if !is_made && (name == "copy" || is_ahead(&backup)) {
+        let is_others = backup.spec.existing.is_some() || name.starts_with("nightly");
+        if !is_made && (name == "copy" || is_ahead(&backup) || is_others) {
             self.violate(Property::OnlyItsOwn, format!("{name} is not the schedule's"));
         }
         let spec = self.schedule.object.spec.clone();
         if spec.suspend {
             self.violate(Property::RulesHold, format!("{name} is deleted while the schedule is suspended"));
         }
-        if self.needed.as_deref() == Some(name) {
+        if self.needed_place() == Some(place(&backup)) {
             self.violate(Property::NotInUse, format!("{name} is deleted, and a restore needs it"));
         }
         let runs = self.jobs.values().any(|job| {
@@ -214,15 +259,27 @@ impl World {
         }
     }
 
+    /// An object is removed. What an intruder wrote in its place goes with it.
+    pub(super) fn judge_removed(&mut self, job: &SimJob) {
+        let others = self.store.get(&job.place).filter(|object| object.uid != job.uid);
+        if let Some(object) = others.map(|object| object.uid.clone()) {
+            self.violate(
+                Property::RemovedByOrder,
+                format!("the object of {object} is removed for {}", job.uid),
+            );
+        }
+    }
+
     /// A Job of a removal is created.
     pub(super) fn judge_removal_job(&mut self, backup: &EtcdBackup) {
         let uid = backup.uid().unwrap_or_default();
         if backup.metadata.deletion_timestamp.is_none()
             || backup.spec.deletion_policy != DeletionPolicy::Delete
+            || backup.spec.existing.is_some()
         {
             self.violate(Property::RemovedByOrder, format!("the object of {uid} is removed"));
         }
-        if self.needed.as_ref() == Some(&backup.name_any())
+        if self.needed_place() == Some(place(backup))
             && backup.status.as_ref().is_some_and(|status| status.removals <= 1)
         {
             self.violate(
@@ -253,6 +310,8 @@ impl World {
 
     /// All was mended, and two more times have come.
     pub(super) fn judge_end(&mut self) {
+        self.judge_versions();
+        self.judge_stands_end();
         let due = |ago: i64| super::timestamp((self.now.div_euclid(HOUR) - ago) * HOUR).to_string();
         let is_told = [due(0), due(1)].iter().any(|due| self.truth.early.contains(due));
         for due in [due(0), due(1)] {
@@ -295,7 +354,11 @@ impl World {
         let too_many =
             u64::try_from(count.saturating_sub(clusters - clusters.min(1) + broken)).unwrap_or(0) > most;
         if too_many && !was_set {
-            self.violate(Property::RetentionHolds, format!("{count} are kept, and the rules say {most}"));
+            let uids: Vec<String> = good.iter().map(|object| object.uid.clone()).collect();
+            self.violate(
+                Property::RetentionHolds,
+                format!("{count} are kept, and the rules say {most}: {}", uids.join(", ")),
+            );
         }
     }
 
