@@ -62,6 +62,17 @@ fn all() -> Vec<Needed> {
         needed("StillNeeded", &[NotInUse], keep_last(), 2, |what| {
             matches!(what, Departure::Delete(Which::Newest) | Departure::Need(Which::Newest))
         }),
+        // What stands for an object, and what a restore names by its place.
+        needed("NotOfSchedule", &[OnlyItsOwn], Setup { rogue: true, ..shared(None) }, 1, |what| {
+            matches!(what, Departure::Forge(Forged::Standing))
+        }),
+        needed("Retained", &[RemovedByOrder], shared(None), 2, |what| {
+            matches!(what, Departure::Forge(Forged::Standing) | Departure::Delete(Which::Standing))
+        }),
+        needed("InUse", &[NotInUse], shared(Some(Order::RestoreSource)), 0, none),
+        needed("StillNeeded", &[NotInUse], shared(Some(Order::RestoreSource)), 1, |what| {
+            matches!(what, Departure::Delete(Which::Oldest))
+        }),
     ]
 }
 
