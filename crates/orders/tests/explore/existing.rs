@@ -61,6 +61,15 @@ fn a_store_is_listed_after_the_backups_were_lost() {
     explored("catalog after loss", &Setup { order: Some(Order::CatalogAfterLoss), ..setup }, 1, is_beside);
 }
 
+/// Two departures of the operator itself.
+#[test]
+fn the_operator_departs_twice_while_a_store_is_listed() {
+    let setup = Setup { policy: "Retain", ..shared(Some(Order::CatalogAfterLoss)) };
+    explored("listing", &setup, 2, |what| {
+        matches!(what, Departure::Crash | Departure::Reply(_) | Departure::Stale(..) | Departure::Held)
+    });
+}
+
 /// Two departures of those who share the bucket.
 #[test]
 fn those_who_share_the_bucket_depart_twice() {
