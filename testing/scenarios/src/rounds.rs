@@ -1,6 +1,7 @@
 //! Rounds of back up, wreck, restore. A round has passed if the restored cluster has everything up to the revision of the backup, nothing
 //! of what was written after it, a member on each node, and can be backed up again.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -61,6 +62,33 @@ impl Wreck {
     fn leaves_the_cluster(self) -> bool {
         !matches!(self, Self::Volumes | Self::Namespace)
     }
+}
+
+/// What came of a run of rounds.
+#[derive(Clone, Copy, Debug)]
+pub struct Tally<'a> {
+    /// Where they ran.
+    pub world: &'a str,
+    /// The version of etcd.
+    pub etcd: &'a str,
+    /// How many there were.
+    pub rounds: u32,
+    /// How many of them passed.
+    pub passed: u32,
+}
+
+/// Adds a run to the record of all runs, with the day and the commit.
+pub fn record(file: &Path, tally: &Tally<'_>) -> Result<()> {
+    #[expect(clippy::disallowed_methods, reason = "the day of a run, for people")]
+    let day = k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%d");
+    let mut git = std::process::Command::new("git");
+    git.args(["describe", "--always", "--dirty", "--exclude=*"]).current_dir(env!("CARGO_MANIFEST_DIR"));
+    let commit = git.output().context("cannot ask git for the commit")?;
+    let commit = String::from_utf8_lossy(&commit.stdout).trim().to_owned();
+    let Tally { world, etcd, rounds, passed } = tally;
+    let all = std::fs::OpenOptions::new().append(true).open(file);
+    let written = all.and_then(|mut all| writeln!(all, "{day},{commit},{world},{etcd},{rounds},{passed}"));
+    written.with_context(|| format!("cannot add to {}", file.display()))
 }
 
 /// Where the backups of a round are.

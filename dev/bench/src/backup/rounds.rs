@@ -1,9 +1,12 @@
 //! Rounds of back up, wreck, restore. A round has passed if the restored cluster has everything up to the revision of the backup.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
 use anyhow::{Result, ensure};
 use clap::Args;
 use quorate_etcd::testkit::{MINORS, etcd};
-use quorate_scenarios::rounds::{Ground, Round, Store, Took, Way, Wreck};
+use quorate_scenarios::rounds::{Ground, Round, Store, Tally, Took, Way, Wreck, record};
 use quorate_scenarios::{Playground, S3Server};
 
 #[derive(Args, Clone)]
@@ -27,6 +30,7 @@ pub async fn run(args: &Rounds) -> Result<()> {
         "round", "etcd", "size", "wreck", "backup s", "restore s"
     );
     let mut passed = 0;
+    let mut tally: BTreeMap<String, (u32, u32)> = BTreeMap::new();
     for number in 0..args.rounds {
         let turn = usize::try_from(number)?;
         let round = Round {
@@ -40,6 +44,8 @@ pub async fn run(args: &Rounds) -> Result<()> {
         };
         let result = round.run(&ground, &s3).await;
         passed += u32::from(result.is_ok());
+        let of_version = tally.entry(round.version.clone()).or_insert((0, 0));
+        *of_version = (of_version.0 + 1, of_version.1 + u32::from(result.is_ok()));
         let Round { number, version, size, wreck, .. } = &round;
         let (times, result) = match result {
             Ok(Took { backup, restore }) => (format!("{backup:>9.1} {restore:>9.1}"), "passed".to_owned()),
@@ -48,6 +54,10 @@ pub async fn run(args: &Rounds) -> Result<()> {
         println!("{number:>5}  {version:<8} {size:>4}  {:<15} {times}  {result}", format!("{wreck:?}"));
     }
     println!("{passed} of {} rounds passed", args.rounds);
+    let file = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/restore-rounds.csv"));
+    for (version, (rounds, passed)) in tally {
+        record(&file, &Tally { world: "playground", etcd: &version, rounds, passed })?;
+    }
     ensure!(passed == args.rounds, "not every round has passed");
     Ok(())
 }

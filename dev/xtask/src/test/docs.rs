@@ -8,6 +8,7 @@ mod links;
 mod markdown;
 mod permissions;
 mod promql;
+mod rounds;
 mod rules;
 mod steps;
 
@@ -33,6 +34,7 @@ pub fn run(context: &Context) -> Result<Verdict> {
             Check { name: "permissions", run: permissions::check },
             Check { name: "commands", run: commands::check },
             Check { name: "behaviours", run: behaviours::check },
+            Check { name: "rounds", run: rounds::check },
             Check { name: "rustdoc", run: rustdoc },
         ],
     )
@@ -40,7 +42,8 @@ pub fn run(context: &Context) -> Result<Verdict> {
 
 /// Writes the parts that are generated.
 pub fn write() -> Result<()> {
-    behaviours::write()
+    behaviours::write()?;
+    rounds::write()
 }
 
 fn rustdoc() -> Result<Vec<String>> {

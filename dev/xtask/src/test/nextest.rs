@@ -68,6 +68,7 @@ impl Results {
         nextest.env("QUORATE_TEST_FIGURES", &figures);
         if context.full {
             nextest.env("QUORATE_TEST_FULL", "1");
+            nextest.env("QUORATE_RESTORE_ROUNDS", repo::root().join("docs/restore-rounds.csv"));
         }
         // Some tests at a time, with eight writers each: at the pace of the benchmarks they would be most of the load.
         nextest.env("QUORATE_TEST_PACE", "100");
