@@ -13,10 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use quorate_api::job::{
-    self, Answer, BackupOrder, Failure, FailureKind, FindOrder, InspectOrder, ListOrder, LookOrder,
-    ReadOrder, RemoveOrder, VerifyOrder,
-};
+use quorate_api::job::{self, Answer, Failure, FailureKind, Task};
 use quorate_backup::{Context, Places};
 use serde::de::DeserializeOwned;
 use tokio::signal::unix::{SignalKind, signal};
@@ -83,29 +80,17 @@ impl PlacesArgs {
     }
 }
 
-/// `agent backup`.
-pub async fn backup(args: &JobArgs) -> ExitCode {
-    let back_up = async |order: BackupOrder, context: Context| {
-        // It is the largest of them.
-        Box::pin(quorate_backup::back_up(&order, &context)).await.map(Answer::BackedUp)
+/// Carries out the task of the environment and reports how it ended.
+pub async fn run<T: Task>(
+    args: &JobArgs,
+    carry_out: impl AsyncFnOnce(&T, &Context) -> Result<T::Answered, Failure>,
+) -> ExitCode {
+    let done = async {
+        let stop = stop_by_signal()?;
+        let task = order()?;
+        Box::pin(carry_out(&task, &args.places.context(stop))).await.map(T::answer)
     };
-    answer(args, back_up).await
-}
-
-/// `agent remove-backup`.
-pub async fn remove(args: &JobArgs) -> ExitCode {
-    let remove = async |order: RemoveOrder, context: Context| {
-        quorate_backup::remove(&order, &context).await.map(|()| Answer::Removed)
-    };
-    answer(args, remove).await
-}
-
-/// `agent read-backup`.
-pub async fn read(args: &JobArgs) -> ExitCode {
-    let read = async |order: ReadOrder, context: Context| {
-        quorate_backup::read(&order, &context).await.map(Answer::Read)
-    };
-    answer(args, read).await
+    ExitCode::from(end(&args.termination_log, done.await))
 }
 
 /// `agent fetch-backup`. Only what fails is answered: the container that tests answers the rest.
@@ -118,58 +103,6 @@ pub async fn fetch(args: &JobArgs) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => ExitCode::from(end(&args.termination_log, Err(failure))),
     }
-}
-
-/// `agent look-for-backups`.
-pub async fn look(args: &JobArgs) -> ExitCode {
-    let look = async |order: LookOrder, context: Context| {
-        quorate_backup::look(&order, &context).await.map(Answer::Looked)
-    };
-    answer(args, look).await
-}
-
-/// `agent find-backup`.
-pub async fn find(args: &JobArgs) -> ExitCode {
-    let find = async |order: FindOrder, context: Context| {
-        quorate_backup::find(&order, &context).await.map(Answer::Found)
-    };
-    answer(args, find).await
-}
-
-/// `agent inspect-backup`.
-pub async fn inspect(args: &JobArgs) -> ExitCode {
-    let inspect = async |order: InspectOrder, context: Context| {
-        quorate_backup::inspect(&order, &context).await.map(Answer::Inspected)
-    };
-    answer(args, inspect).await
-}
-
-/// `agent list-backups`.
-pub async fn list(args: &JobArgs) -> ExitCode {
-    let list = async |order: ListOrder, context: Context| {
-        quorate_backup::list(&order, &context).await.map(Answer::Listed)
-    };
-    answer(args, list).await
-}
-
-/// `agent verify-backup`.
-pub async fn verify(args: &JobArgs) -> ExitCode {
-    let verify = async |order: VerifyOrder, context: Context| {
-        quorate_backup::verify(&order, &args.bin_dir, &context).await.map(Answer::Verified)
-    };
-    answer(args, verify).await
-}
-
-/// Carries out the order of the environment and reports how it ended.
-async fn answer<O: DeserializeOwned>(
-    args: &JobArgs,
-    act: impl AsyncFnOnce(O, Context) -> Result<Answer, Failure>,
-) -> ExitCode {
-    let done = async {
-        let stop = stop_by_signal()?;
-        act(order()?, args.places.context(stop)).await
-    };
-    ExitCode::from(end(&args.termination_log, done.await))
 }
 
 /// Reports how an order ended, and makes the exit code of it.

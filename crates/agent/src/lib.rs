@@ -26,6 +26,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use quorate_api::job::VerifyOrder;
+use quorate_backup::Context;
 
 /// The programs of the agent image.
 #[derive(Clone, Debug, Subcommand)]
@@ -78,15 +80,20 @@ pub async fn run(command: AgentCommand) -> ExitCode {
         AgentCommand::Fetch(args) => fetch::run(&args).await,
         AgentCommand::Run(args) => run::run(&args).await,
         AgentCommand::Recover(args) => recover::run(&args).await,
-        AgentCommand::Backup(args) => job::backup(&args).await,
-        AgentCommand::RemoveBackup(args) => job::remove(&args).await,
-        AgentCommand::ReadBackup(args) => job::read(&args).await,
+        AgentCommand::Backup(args) => job::run(&args, quorate_backup::back_up).await,
+        AgentCommand::RemoveBackup(args) => job::run(&args, quorate_backup::remove).await,
+        AgentCommand::ReadBackup(args) => job::run(&args, quorate_backup::read).await,
         AgentCommand::FetchBackup(args) => job::fetch(&args).await,
-        AgentCommand::LookForBackups(args) => job::look(&args).await,
-        AgentCommand::FindBackup(args) => job::find(&args).await,
-        AgentCommand::InspectBackup(args) => job::inspect(&args).await,
-        AgentCommand::ListBackups(args) => job::list(&args).await,
-        AgentCommand::VerifyBackup(args) => job::verify(&args).await,
+        AgentCommand::LookForBackups(args) => job::run(&args, quorate_backup::look).await,
+        AgentCommand::FindBackup(args) => job::run(&args, quorate_backup::find).await,
+        AgentCommand::InspectBackup(args) => job::run(&args, quorate_backup::inspect).await,
+        AgentCommand::ListBackups(args) => job::run(&args, quorate_backup::list).await,
+        AgentCommand::VerifyBackup(args) => {
+            let verify = async |order: &VerifyOrder, context: &Context| {
+                quorate_backup::verify(order, &args.bin_dir, context).await
+            };
+            job::run(&args, verify).await
+        }
         AgentCommand::Facts(args) => facts(&args),
         AgentCommand::Exec(args) => run::exec(&args),
     }

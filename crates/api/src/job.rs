@@ -1,12 +1,16 @@
 //! What the operator orders from `quorate agent` in a Job or in a member's Pod, and what that answers. An order comes in the environment
 //! variable [`ORDER`]; the answer is the termination message of the container. Both are JSON.
 
+mod task;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::backup::ExistingObject;
 use crate::destination::Destination;
 use crate::schedule::ListedUpTo;
+
+pub use task::Task;
 
 /// The environment variable with the order.
 pub const ORDER: &str = "QUORATE_ORDER";
