@@ -1,12 +1,13 @@
 //! Jobs as Kubernetes gets them: what their Pods may do, and where the agent finds what it needs.
 
 use k8s_openapi::api::batch::v1::Job;
-use quorate_api::job::{BackupOrder, LookOrder, ReadOrder, Source, VerifyOrder};
+use quorate_api::job::{BackupOrder, LookOrder, ReadOrder, Source, Task as _, VerifyOrder};
 use quorate_api::{Destination, EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore};
 use quorate_manifests::backup::{
     ExistingOrder, Of, backup_order, existing_order, remove_order, verify_order,
 };
-use quorate_manifests::{AllowedImages, Defaults, catalog, job};
+use quorate_manifests::job::{self, Terms};
+use quorate_manifests::{AllowedImages, Defaults, catalog};
 use serde_json::{Value, json};
 
 fn backup(destination: &Value, template: &Value) -> EtcdBackup {
@@ -25,7 +26,7 @@ fn made(backup: &EtcdBackup) -> (BackupOrder, Value) {
     let of = Of::Endpoints(backup.spec.source.endpoints.as_ref().unwrap());
     let order = backup_order(backup, of).unwrap();
     let secret = quorate_manifests::backup::tls_secret(backup, of);
-    let job = job::backup(backup, &order, secret.as_deref(), 2, 3600, None, &Defaults::default());
+    let job = job::backup(backup, &order, secret.as_deref(), 2, Terms::new(3600, None, &Defaults::default()));
     (order, shown(&job))
 }
 
@@ -125,7 +126,7 @@ fn a_removal_has_the_key_of_the_backup_and_no_way_to_etcd() {
     let (order, _) = made(&backup);
     let removal = remove_order(&backup);
     assert_eq!(removal.key, order.key);
-    let job = shown(&job::remove(&backup, &removal, 1, 600, None, &Defaults::default()));
+    let job = shown(&job::remove(&backup, &removal, 1, Terms::new(600, None, &Defaults::default())));
     assert_eq!(mounts(&job), []);
     assert_eq!(
         job["spec"]["template"]["spec"]["containers"][0]["command"],
@@ -143,7 +144,7 @@ fn o02_what_looks_at_objects_of_before_mounts_a_claim_to_read_it_and_has_no_way_
     let order = existing_order(&backup).unwrap();
     let ExistingOrder::Inspect(asked) = &order else { panic!("{order:?}") };
     assert_eq!((asked.key.as_str(), asked.cluster.as_deref()), ("default/demo/a.db", Some("demo")));
-    let inspects = shown(&job::inspect(&backup, &order, 2, 600, None, &Defaults::default()));
+    let inspects = shown(&job::inspect(&backup, &order, 2, Terms::new(600, None, &Defaults::default())));
     let schedule: EtcdBackupSchedule = serde_json::from_value(json!({
         "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdBackupSchedule",
         "metadata": {"name": "nightly", "namespace": "default", "uid": "u1"},
@@ -155,7 +156,7 @@ fn o02_what_looks_at_objects_of_before_mounts_a_claim_to_read_it_and_has_no_way_
     let order = catalog::order(&schedule, None).unwrap();
     let of = (order.cluster.namespace.as_str(), order.cluster.name.as_str());
     assert_eq!((of, order.most), (("default", "demo"), 10));
-    let lists = shown(&job::list(&schedule, &order, 3, 600, None, &Defaults::default()));
+    let lists = shown(&job::list(&schedule, &order, 3, Terms::new(600, None, &Defaults::default())));
     for (job, name, command) in [
         (&inspects, "inspect-backup-0c8f27b4-8a5d-4f39-9a94-6a5b7f1f6f0e-2", "inspect-backup"),
         (&lists, "list-backups-u1-3", "list-backups"),
@@ -230,7 +231,7 @@ fn o10_the_snapshot_of_an_order_to_restore_is_read_by_a_pod_that_policies_take_f
     .unwrap();
     let destination = serde_json::from_value(json!({"pvc": {"claimName": "backups"}})).unwrap();
     let order = ReadOrder { source: Source { destination, key: "k".to_owned(), ..Source::default() } };
-    let job = shown(&job::read(&restore, &cluster, &order, 1, 600, &Defaults::default()));
+    let job = shown(&job::read(&restore, &order, 1, Terms::new(600, Some(&cluster), &Defaults::default())));
     let metadata = &job["spec"]["template"]["metadata"];
     assert_eq!(metadata["labels"]["team"], "a");
     assert_eq!(metadata["annotations"], json!({"example.com/cost-centre": "a"}));
@@ -268,16 +269,14 @@ fn a_restore_test_runs_in_the_image_of_the_etcd_that_the_backup_is_of() {
         key: "k".to_owned(),
         ..Source::default()
     };
-    let name = job::verify_name("0c8f27b4-8a5d-4f39-9a94-6a5b7f1f6f0e", i64::from(u32::MAX));
+    let name = VerifyOrder::job_name("0c8f27b4-8a5d-4f39-9a94-6a5b7f1f6f0e", i64::from(u32::MAX));
     assert!(name.len() <= 63, "a label of the Pod has it: {name}");
     let job = shown(&job::verify(
         &schedule,
         &VerifyOrder { source, ..VerifyOrder::default() },
         &name,
         "etcd:v3.6.16",
-        60,
-        None,
-        &defaults,
+        Terms::new(60, None, &defaults),
     ));
     let pod = &job["spec"]["template"]["spec"];
     assert_eq!(pod["containers"][0]["image"], "etcd:v3.6.16");
@@ -332,7 +331,7 @@ fn restore_test(
     defaults: &Defaults,
 ) -> Job {
     let order = VerifyOrder { source, ..VerifyOrder::default() };
-    job::verify(schedule, &order, "t", "etcd:v3.6.16", 60, cluster, defaults)
+    job::verify(schedule, &order, "t", "etcd:v3.6.16", Terms::new(60, cluster, defaults))
 }
 
 fn pods_by(defaults: &Defaults, template: &Value, cluster: Option<&EtcdCluster>) -> [Value; 3] {
@@ -344,8 +343,8 @@ fn pods_by(defaults: &Defaults, template: &Value, cluster: Option<&EtcdCluster>)
     let mut schedule = schedule_with_test();
     schedule.spec.backup_template.spec.job_template.clone_from(&backup.spec.job_template);
     let jobs = [
-        job::backup(&backup, &order, None, 1, 60, cluster, defaults),
-        job::remove(&backup, &remove_order(&backup), 1, 60, cluster, defaults),
+        job::backup(&backup, &order, None, 1, Terms::new(60, cluster, defaults)),
+        job::remove(&backup, &remove_order(&backup), 1, Terms::new(60, cluster, defaults)),
         restore_test(&schedule, source, cluster, defaults),
     ];
     jobs.map(|job| shown(&job)["spec"]["template"]["spec"].clone())
@@ -423,11 +422,11 @@ fn o07_a_job_that_only_reads_mounts_a_claim_so_that_no_owner_of_a_file_changes()
     let (schedule, defaults) = (schedule_with_test(), Defaults::default());
     let reads = [
         restore_test(&schedule, source, None, &defaults),
-        job::look(&schedule, &look, None, "l", 60, None, &defaults),
+        job::look(&schedule, &look, None, "l", Terms::new(60, None, &defaults)),
     ];
     let writes = [
-        job::backup(&backup, &order, None, 1, 60, None, &defaults),
-        job::remove(&backup, &remove_order(&backup), 1, 60, None, &defaults),
+        job::backup(&backup, &order, None, 1, Terms::new(60, None, &defaults)),
+        job::remove(&backup, &remove_order(&backup), 1, Terms::new(60, None, &defaults)),
     ];
     let is_read_only = |job: &Job| {
         let job = shown(job);
@@ -477,7 +476,8 @@ fn o08_a_snapshot_that_is_written_to_a_volume_first_has_one_of_the_class_of_the_
         let of = Of::Endpoints(backup.spec.source.endpoints.as_ref().unwrap());
         let order = backup_order(&backup, of).unwrap();
         assert!(order.spool);
-        let job = shown(&job::backup(&backup, &order, None, 2, 60, cluster, &Defaults::default()));
+        let job =
+            shown(&job::backup(&backup, &order, None, 2, Terms::new(60, cluster, &Defaults::default())));
         assert!(mounts(&job).contains(&pair("scratch", "/var/lib/quorate/scratch")));
         let volumes = job["spec"]["template"]["spec"]["volumes"].as_array().unwrap().clone();
         volumes.into_iter().find(|volume| volume["name"] == "scratch").unwrap()
@@ -522,7 +522,13 @@ fn n17_a_restore_test_has_a_volume_of_the_class_of_the_members_or_reserves_the_d
         let mut schedule = schedule_with_test();
         let template = serde_json::from_value(template.clone()).unwrap();
         schedule.spec.backup_template.spec.job_template = Some(Box::new(template));
-        let job = job::verify(&schedule, &order, "t", "etcd:v3.6.16", 60, cluster, &Defaults::default());
+        let job = job::verify(
+            &schedule,
+            &order,
+            "t",
+            "etcd:v3.6.16",
+            Terms::new(60, cluster, &Defaults::default()),
+        );
         shown(&job)["spec"]["template"]["spec"].clone()
     };
     let scratch = |pod: &Value| {

@@ -3,7 +3,8 @@
 use quorate_api::EtcdBackup;
 use quorate_api::keys;
 use quorate_manifests::backup::{Of, backup_order};
-use quorate_manifests::{Defaults, Kind, job};
+use quorate_manifests::job::{self, Terms};
+use quorate_manifests::{Defaults, Kind};
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -240,7 +241,7 @@ fn a_job_and_its_scratch_claim_have_what_the_cluster_and_the_template_give() {
     let mut order =
         backup_order(&backup, Of::Endpoints(backup.spec.source.endpoints.as_ref().unwrap())).unwrap();
     order.spool = true;
-    let job = job::backup(&backup, &order, None, 1, 60, Some(&cluster), &Defaults::default());
+    let job = job::backup(&backup, &order, None, 1, Terms::new(60, Some(&cluster), &Defaults::default()));
     let job = serde_json::to_value(&job).unwrap();
     let template = &job["spec"]["template"];
     for meta in [&job["metadata"], &template["metadata"]] {

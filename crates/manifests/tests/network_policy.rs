@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use crate::world::{World, plain};
 use quorate_api::EtcdBackup;
 use quorate_manifests::backup::{Of, backup_order};
-use quorate_manifests::{Defaults, Kind, OperatorPods, job};
+use quorate_manifests::job::{self, Terms};
+use quorate_manifests::{Defaults, Kind, OperatorPods};
 use quorate_model::ManagedObject;
 use quorate_model::snapshot::Presence;
 use serde_json::{Value, json};
@@ -100,7 +101,13 @@ fn its_selectors_find_every_member_and_every_job_that_connects_to_one() {
     .unwrap();
     let of = Of::Endpoints(backup.spec.source.endpoints.as_ref().unwrap());
     let order = backup_order(&backup, of).unwrap();
-    let job = json!(job::backup(&backup, &order, None, 1, 60, Some(&world.cluster()), &Defaults::default()));
+    let job = json!(job::backup(
+        &backup,
+        &order,
+        None,
+        1,
+        Terms::new(60, Some(&world.cluster()), &Defaults::default())
+    ));
     let labels = &job["spec"]["template"]["metadata"]["labels"];
     assert_eq!(labels["operator.etcd.io/backup"], "b");
     assert!(

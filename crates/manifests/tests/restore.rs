@@ -412,7 +412,12 @@ fn o02_the_job_that_finds_the_newest_has_the_image_of_the_operator_and_is_taken_
         (Some("a1"), Some("2026-11-24T02:00:00Z"))
     );
     let defaults = quorate_manifests::Defaults::default();
-    let job = quorate_manifests::job::inspect(made, &order, 2, 60, Some(&world.cluster()), &defaults);
+    let job = quorate_manifests::job::inspect(
+        made,
+        &order,
+        2,
+        quorate_manifests::job::Terms::new(60, Some(&world.cluster()), &defaults),
+    );
     let pod = job.spec.unwrap().template;
     let labels = pod.metadata.unwrap().labels.unwrap();
     assert_eq!(labels["team"], "a", "policies of the network go by labels");

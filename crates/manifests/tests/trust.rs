@@ -6,8 +6,9 @@ use k8s_openapi::api::core::v1::Pod;
 use quorate_api::job::{ReadOrder, Source, VerifyOrder};
 use quorate_api::{EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore};
 use quorate_manifests::backup::{Of, backup_order, remove_order};
+use quorate_manifests::job::{self, Terms};
 use quorate_manifests::target::AgentDelivery;
-use quorate_manifests::{Defaults, Kind, job};
+use quorate_manifests::{Defaults, Kind};
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -107,9 +108,7 @@ fn verified(destination: &Value, template: &Value) -> Job {
         &VerifyOrder { source, ..VerifyOrder::default() },
         "v",
         IMAGE,
-        60,
-        None,
-        &Defaults::default(),
+        Terms::new(60, None, &Defaults::default()),
     )
 }
 
@@ -147,13 +146,19 @@ fn o07_no_container_of_an_image_that_the_object_names_sees_credentials_or_a_stor
             Source { destination: backup.spec.destination.clone(), key: "k".to_owned(), ..Source::default() };
         let read = ReadOrder { source };
         let (backed_up, removed) = (
-            job::backup(&backup, &order, Some("demo-client-tls"), 1, 60, Some(&cluster), &defaults),
-            job::remove(&backup, &remove_order(&backup), 1, 60, Some(&cluster), &defaults),
+            job::backup(
+                &backup,
+                &order,
+                Some("demo-client-tls"),
+                1,
+                Terms::new(60, Some(&cluster), &defaults),
+            ),
+            job::remove(&backup, &remove_order(&backup), 1, Terms::new(60, Some(&cluster), &defaults)),
         );
         let jobs = [
             backed_up,
             removed,
-            job::read(&restore, &cluster, &read, 1, 60, &defaults),
+            job::read(&restore, &read, 1, Terms::new(60, Some(&cluster), &defaults)),
             verified(&destination, &template),
         ];
         let in_cloud = destination.get("gcs").is_some();

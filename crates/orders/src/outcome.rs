@@ -3,7 +3,7 @@
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
 use quorate_api::Reason;
-use quorate_api::job::Answer;
+use quorate_api::job::{Answer, Failure, Task};
 use quorate_manifests::job::{CONTAINER, FETCHES};
 use quorate_model::Instant;
 
@@ -26,18 +26,45 @@ pub enum JobOutcome {
     Lost(String),
 }
 
+/// What the Job of one task has come to.
+pub(crate) enum Reply<'a, T> {
+    Running(Option<&'a str>),
+    Done(T),
+    Failed(&'a Failure),
+    /// It answered something else.
+    NotAsked,
+    Lost(&'a str),
+}
+
+/// What is said of [`Reply::NotAsked`].
+pub(crate) const NOT_ASKED: &str = "the Job answered what it was not asked";
+
 impl JobOutcome {
-    /// What a Job that has ended has come to: `asked` takes the answer to what it was asked, or else why there is none. `None` while it runs.
-    pub(crate) fn ended<T>(
-        &self,
-        asked: impl FnOnce(&Answer) -> Option<T>,
-    ) -> Option<Result<T, (Reason, String)>> {
+    /// What it is for a Job of this task.
+    pub(crate) fn of<T: Task>(&self) -> Reply<'_, &T::Answered> {
+        self.asked(T::answered)
+    }
+
+    /// The same where `asked` takes the answer to what was asked.
+    pub(crate) fn asked<'a, T>(&'a self, asked: impl FnOnce(&'a Answer) -> Option<T>) -> Reply<'a, T> {
+        match self {
+            Self::Running(stuck) => Reply::Running(stuck.as_deref()),
+            Self::Answered(Answer::Failed(failure)) => Reply::Failed(failure),
+            Self::Answered(answer) => asked(answer).map_or(Reply::NotAsked, Reply::Done),
+            Self::Lost(text) => Reply::Lost(text),
+        }
+    }
+}
+
+impl<T> Reply<'_, T> {
+    /// What was done, or else why not. `None` while it runs.
+    pub(crate) fn ended(self) -> Option<Result<T, (Reason, String)>> {
         Some(match self {
             Self::Running(_) => return None,
-            Self::Answered(Answer::Failed(failure)) => Err((failure.kind.into(), failure.message.clone())),
-            Self::Answered(answer) => asked(answer)
-                .ok_or_else(|| (Reason::JobFailed, "the Job answered what it was not asked".to_owned())),
-            Self::Lost(text) => Err((Reason::JobFailed, text.clone())),
+            Self::Done(answered) => Ok(answered),
+            Self::Failed(failure) => Err((failure.kind.into(), failure.message.clone())),
+            Self::NotAsked => Err((Reason::JobFailed, NOT_ASKED.to_owned())),
+            Self::Lost(text) => Err((Reason::JobFailed, text.to_owned())),
         })
     }
 }

@@ -3,9 +3,11 @@
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
-use quorate_api::job::{Answer, Manifest};
+use quorate_api::job::{
+    Answer, BackupOrder, InspectOrder, ListOrder, Manifest, ReadOrder, RemoveOrder, Task as _,
+};
 use quorate_api::{EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore, EtcdUser};
-use quorate_manifests::job::{self, CONTAINER};
+use quorate_manifests::job::CONTAINER;
 use quorate_manifests::user::{NoSigner, Presence};
 use quorate_model::Instant;
 use quorate_orders::{JobOutcome, backup, outcome, restore, schedule, user};
@@ -25,7 +27,13 @@ fn read<T: DeserializeOwned>(object: &Value) -> Option<T> {
 
 /// The Jobs that an object may wait for, all ended with one answer.
 fn jobs(object: &Value, message: &str, now: Instant) -> Vec<(Job, JobOutcome)> {
-    let by_attempt = [job::backup_name, job::remove_name, job::read_name, job::inspect_name, job::list_name];
+    let by_attempt = [
+        BackupOrder::job_name::<u32>,
+        RemoveOrder::job_name,
+        ReadOrder::job_name,
+        InspectOrder::job_name,
+        ListOrder::job_name,
+    ];
     let mut names: Vec<String> =
         by_attempt.iter().flat_map(|name| (1..=3).map(|attempt| name(UID, attempt))).collect();
     let recorded = |what: &str| object["status"][what]["jobName"].as_str().map(str::to_owned);

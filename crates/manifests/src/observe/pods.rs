@@ -199,19 +199,8 @@ fn unfetched(fetch: &ContainerStatus) -> Option<&ContainerStateTerminated> {
 
 /// The agent's answer that it failed, if the message is one.
 fn failure(message: &str) -> Option<Failure> {
-    match serde_json::from_str(message.trim()).ok()? {
-        Answer::Failed(failure) => Some(failure),
-        Answer::BackedUp(_)
-        | Answer::Removed
-        | Answer::Read(_)
-        | Answer::Verified(_)
-        | Answer::Stored(_)
-        | Answer::NothingStored(_)
-        | Answer::Looked(_)
-        | Answer::Found(_)
-        | Answer::Inspected(_)
-        | Answer::Listed(_) => None,
-    }
+    let Answer::Failed(failure) = serde_json::from_str(message.trim()).ok()? else { return None };
+    Some(failure)
 }
 
 /// The arguments of etcd's container.

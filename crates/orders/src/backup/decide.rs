@@ -6,7 +6,8 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use quorate_api::backup::{BackupCondition, BackupPhase, BackupResult, DeletionPolicy, EtcdBackupStatus};
 use quorate_api::job::{
-    Answer, BackupOrder, Failure, FailureKind, Manifest, SIGNING_KEY, SIGNING_KEY_BYTES, SIGNING_SECRET,
+    BackupOrder, Failure, FailureKind, InspectOrder, Manifest, SIGNING_KEY, SIGNING_KEY_BYTES,
+    SIGNING_SECRET, Task as _,
 };
 use quorate_api::status::{EtcdClusterStatus, MemberStatus};
 use quorate_api::{EtcdBackup, EtcdCluster, Explanation, Reason, duration, keys};
@@ -18,7 +19,7 @@ use super::bound::Place;
 use super::learned::{self, Learned};
 use super::{ending, existing};
 use crate::conditions::{ConditionValue, set};
-use crate::outcome::JobOutcome;
+use crate::outcome::{JobOutcome, Reply};
 use crate::ready;
 use crate::time::timestamp;
 
@@ -312,8 +313,8 @@ pub(super) fn before_the_next(seen: Seen<'_>, status: &EtcdBackupStatus) -> Opti
 fn known_at(seen: Seen<'_>, status: &EtcdBackupStatus, job: &Job) -> Option<Instant> {
     let uid = seen.backup.metadata.uid.as_deref().unwrap_or_default();
     let named = match seen.backup.spec.existing {
-        Some(_) => quorate_manifests::job::inspect_name,
-        None => quorate_manifests::job::backup_name,
+        Some(_) => InspectOrder::job_name,
+        None => BackupOrder::job_name,
     };
     let next = named(uid, status.attempts.saturating_add(1));
     let created = job.metadata.creation_timestamp.as_ref()?.0.as_millisecond();
@@ -359,7 +360,7 @@ fn begin(seen: Seen<'_>, mut status: EtcdBackupStatus) -> Decision {
         return out_of_time(seen, status);
     }
     let uid = seen.backup.metadata.uid.as_deref().unwrap_or_default();
-    let name = quorate_manifests::job::backup_name(uid, status.attempts);
+    let name = BackupOrder::job_name(uid, status.attempts);
     status.job_name = Some(name.clone());
     let why =
         Explanation::new(Reason::BackupRunning, format!("Job {name} takes it, attempt {}", status.attempts));
@@ -399,10 +400,10 @@ fn attempt(seen: Seen<'_>, status: EtcdBackupStatus) -> Decision {
             Err(Refusal::NotYet(why)) => try_again(seen, status, &why),
         };
     };
-    match outcome {
-        JobOutcome::Running(Some(stuck)) if is_late => late(seen, status, &format!(". {stuck}")),
-        JobOutcome::Running(None) if is_late => out_of_time(seen, status),
-        JobOutcome::Running(stuck) => {
+    match outcome.of::<BackupOrder>() {
+        Reply::Running(Some(stuck)) if is_late => late(seen, status, &format!(". {stuck}")),
+        Reply::Running(None) if is_late => out_of_time(seen, status),
+        Reply::Running(stuck) => {
             let text = match stuck {
                 Some(stuck) => format!("Job {name} takes it, attempt {}. {stuck}", status.attempts),
                 None => format!("Job {name} takes it, attempt {}", status.attempts),
@@ -412,8 +413,8 @@ fn attempt(seen: Seen<'_>, status: EtcdBackupStatus) -> Decision {
             let status = state(seen, status, BackupPhase::Running, BackupCondition::Running, &why);
             Decision { status, act: Act::Wait(Some(ends)), event: None }
         }
-        JobOutcome::Answered(Answer::BackedUp(manifest)) => complete(seen, status, manifest),
-        JobOutcome::Answered(Answer::Failed(failure)) => {
+        Reply::Done(manifest) => complete(seen, status, manifest),
+        Reply::Failed(failure) => {
             let why = Explanation::new(failure.kind.into(), failure.message.clone());
             let mut status = status;
             if let Some(bytes) = scratch(failure) {
@@ -426,22 +427,12 @@ fn attempt(seen: Seen<'_>, status: EtcdBackupStatus) -> Decision {
             }
             if failure.kind.may_pass() { try_again(seen, status, &why) } else { failed(seen, status, why) }
         }
-        JobOutcome::Answered(
-            Answer::Removed
-            | Answer::Read(_)
-            | Answer::Verified(_)
-            | Answer::Stored(_)
-            | Answer::NothingStored(_)
-            | Answer::Looked(_)
-            | Answer::Found(_)
-            | Answer::Inspected(_)
-            | Answer::Listed(_),
-        ) => {
+        Reply::NotAsked => {
             let text =
                 format!("Job {name} answered what it was not asked: its image is not that of this operator");
             failed(seen, status, Explanation::new(Reason::JobFailed, text))
         }
-        JobOutcome::Lost(text) => try_again(seen, status, &Explanation::new(Reason::JobFailed, text.clone())),
+        Reply::Lost(text) => try_again(seen, status, &Explanation::new(Reason::JobFailed, text)),
     }
 }
 

@@ -1,15 +1,14 @@
 //! An EtcdBackup that is being deleted: its Job stops, its object goes where the policy says so, then the finalizer.
 
 use quorate_api::backup::{BackupCondition, BackupPhase, EtcdBackupStatus};
-use quorate_api::job::{Answer, FailureKind};
+use quorate_api::job::{FailureKind, RemoveOrder, Task as _};
 use quorate_api::{EtcdBackup, Explanation, Reason, keys};
-use quorate_manifests::job::remove_name;
 use quorate_model::Instant;
 
 use super::decide::{Act, Decision, FIRST_DELAY, Seen, User, has_finalizer, state};
 use super::queue::{FIRST_MINUTES, is_held};
 use crate::gate::{self, Removal, Unsafe};
-use crate::outcome::JobOutcome;
+use crate::outcome::{NOT_ASKED, Reply};
 use crate::time::timestamp;
 
 /// The longest delay between two removals from a store that refuses them: four hours.
@@ -25,7 +24,7 @@ pub(crate) fn decide(seen: Seen<'_>, mut status: EtcdBackupStatus) -> Decision {
         status.next_attempt = None;
     }
     let uid = seen.backup.metadata.uid.as_deref().unwrap_or_default();
-    let removal = (status.removals > 0).then(|| remove_name(uid, status.removals));
+    let removal = (status.removals > 0).then(|| RemoveOrder::job_name(uid, status.removals));
     // What takes the backup stops first: it would put the object back.
     let other = seen.jobs.iter().find(|(job, _)| job.metadata.name != removal);
     if let Some((job, _)) = other {
@@ -82,23 +81,25 @@ pub(crate) fn decide(seen: Seen<'_>, mut status: EtcdBackupStatus) -> Decision {
             None => next_in_turn(seen, status),
         };
     };
-    match seen.jobs.first() {
+    let Some((_, outcome)) = seen.jobs.first() else {
         // Recorded and not created, or deleted after its failure was recorded.
-        None => match (rests, &status.next_attempt) {
+        return match (rests, &status.next_attempt) {
             (Some(at), _) => Decision { status, act: Act::Wait(Some(Instant(at))), event: None },
             (None, Some(_)) => next_in_turn(seen, status),
             (None, None) => Decision { status, act: Act::Remove, event: None },
-        },
-        Some(_) if status.next_attempt.is_some() => {
-            Decision { status, act: Act::DeleteJob(name), event: None }
-        }
-        Some((_, JobOutcome::Running(stuck))) => {
-            let stuck = stuck.as_deref().map(|stuck| format!(". {stuck}")).unwrap_or_default();
+        };
+    };
+    if status.next_attempt.is_some() {
+        return Decision { status, act: Act::DeleteJob(name), event: None };
+    }
+    match outcome.of::<RemoveOrder>() {
+        Reply::Running(stuck) => {
+            let stuck = stuck.map(|stuck| format!(". {stuck}")).unwrap_or_default();
             let text = format!("Job {name} removes its object{stuck}");
             removing(seen, status, &text, Act::Wait(None))
         }
-        Some((_, JobOutcome::Answered(Answer::Removed))) => last(seen, status, false),
-        Some((_, JobOutcome::Answered(Answer::Failed(failure)))) => match failure.kind {
+        Reply::Done(()) => last(seen, status, false),
+        Reply::Failed(failure) => match failure.kind {
             FailureKind::NotInStore => last(seen, status, false),
             FailureKind::NotOurs => {
                 let text =
@@ -122,24 +123,11 @@ pub(crate) fn decide(seen: Seen<'_>, mut status: EtcdBackupStatus) -> Decision {
             | FailureKind::Stale
             | FailureKind::Unfit => again(seen, status, failure.kind.into(), &failure.message),
         },
-        Some((
-            _,
-            JobOutcome::Answered(
-                Answer::BackedUp(_)
-                | Answer::Read(_)
-                | Answer::Verified(_)
-                | Answer::Stored(_)
-                | Answer::NothingStored(_)
-                | Answer::Looked(_)
-                | Answer::Found(_)
-                | Answer::Inspected(_)
-                | Answer::Listed(_),
-            ),
-        )) => {
-            let text = "the Job answered what it was not asked: its image is not that of this operator";
-            again(seen, status, Reason::JobFailed, text)
+        Reply::NotAsked => {
+            let text = format!("{NOT_ASKED}: its image is not that of this operator");
+            again(seen, status, Reason::JobFailed, &text)
         }
-        Some((_, JobOutcome::Lost(text))) => again(seen, status, Reason::JobFailed, text),
+        Reply::Lost(text) => again(seen, status, Reason::JobFailed, text),
     }
 }
 
@@ -180,7 +168,7 @@ fn next(seen: Seen<'_>, mut status: EtcdBackupStatus) -> Decision {
     status.removals = status.removals.saturating_add(1);
     status.next_attempt = None;
     let uid = seen.backup.metadata.uid.as_deref().unwrap_or_default();
-    let text = format!("Job {} removes its object", remove_name(uid, status.removals));
+    let text = format!("Job {} removes its object", RemoveOrder::job_name(uid, status.removals));
     removing(seen, status, &text, Act::Remove)
 }
 

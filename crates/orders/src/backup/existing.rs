@@ -7,10 +7,9 @@ use kube_core::ResourceExt as _;
 use quorate_api::backup::{
     BackupCondition, BackupPhase, BackupResult, EtcdBackupStatus, ExistingObject, FailedLook,
 };
-use quorate_api::job::{Answer, FoundBackup};
+use quorate_api::job::{Answer, FindOrder, FoundBackup, InspectOrder, Task as _};
 use quorate_api::{EtcdBackup, Explanation, Reason, keys};
 use quorate_manifests::backup::{ExistingOrder, existing_order};
-use quorate_manifests::job::inspect_name;
 use quorate_manifests::restored;
 use quorate_model::Instant;
 
@@ -19,7 +18,7 @@ use super::decide::{
     start, state, try_again,
 };
 use super::queue::{is_stuck, order, phase, rests};
-use crate::outcome::JobOutcome;
+use crate::outcome::{NOT_ASKED, Reply};
 use crate::time::timestamp;
 
 /// How many EtcdBackups of a namespace look for such an object at a time.
@@ -107,7 +106,8 @@ fn begin(seen: Seen<'_>, mut status: EtcdBackupStatus, order: ExistingOrder) -> 
     if deadline(seen.backup, &status, seen.now) <= seen.now.0 {
         return out_of_time(seen, status);
     }
-    let name = inspect_name(seen.backup.metadata.uid.as_deref().unwrap_or_default(), status.attempts);
+    let name =
+        InspectOrder::job_name(seen.backup.metadata.uid.as_deref().unwrap_or_default(), status.attempts);
     let mut status = looks(seen, EtcdBackupStatus { job_name: Some(name), ..status }, None);
     // What has started is of an earlier try.
     status.not_started_since = Some(Time(timestamp(seen.now)));
@@ -128,34 +128,34 @@ fn attempt(seen: Seen<'_>, status: EtcdBackupStatus, order: ExistingOrder) -> De
         let act = inspect(seen, &status, order);
         return Decision { status, act, event: None };
     };
-    if let (JobOutcome::Running(stuck), true) = (outcome, is_late) {
-        let waited = stuck.as_deref().map(|stuck| format!(". {stuck}")).unwrap_or_default();
-        return late(seen, status, &waited);
-    }
-    if let JobOutcome::Running(stuck) = outcome {
-        let ends = Instant(deadline(seen.backup, &status, seen.now));
-        let status = looks(seen, status, stuck.as_deref());
-        return Decision { status, act: Act::Wait(Some(ends)), event: None };
-    }
-    if let JobOutcome::Answered(Answer::Failed(failure)) = outcome {
-        let why = Explanation::new(failure.kind.into(), failure.message.clone());
-        return if failure.kind.may_pass() || is_waited_for(seen.backup) {
-            look_again(seen, status, &why)
-        } else {
-            failed(seen, status, why)
-        };
-    }
     let found = |answer: &Answer| {
-        if let Answer::Found(found) = answer {
-            return Some(found.clone());
-        }
-        let Answer::Inspected(manifest) = answer else { return None };
-        Some(FoundBackup { manifest: manifest.clone(), ..FoundBackup::default() })
+        let inspected = || {
+            let manifest = InspectOrder::answered(answer)?.clone();
+            Some(FoundBackup { manifest, ..FoundBackup::default() })
+        };
+        FindOrder::answered(answer).cloned().or_else(inspected)
     };
-    match outcome.ended(found) {
-        Some(Ok(found)) => complete(seen, status, &found),
-        Some(Err((reason, text))) => look_again(seen, status, &Explanation::new(reason, text)),
-        None => Decision { status, act: Act::Wait(None), event: None },
+    match outcome.asked(found) {
+        Reply::Running(stuck) if is_late => {
+            let waited = stuck.map(|stuck| format!(". {stuck}")).unwrap_or_default();
+            late(seen, status, &waited)
+        }
+        Reply::Running(stuck) => {
+            let ends = Instant(deadline(seen.backup, &status, seen.now));
+            let status = looks(seen, status, stuck);
+            Decision { status, act: Act::Wait(Some(ends)), event: None }
+        }
+        Reply::Done(found) => complete(seen, status, &found),
+        Reply::Failed(failure) => {
+            let why = Explanation::new(failure.kind.into(), failure.message.clone());
+            if failure.kind.may_pass() || is_waited_for(seen.backup) {
+                look_again(seen, status, &why)
+            } else {
+                failed(seen, status, why)
+            }
+        }
+        Reply::NotAsked => look_again(seen, status, &Explanation::new(Reason::JobFailed, NOT_ASKED)),
+        Reply::Lost(text) => look_again(seen, status, &Explanation::new(Reason::JobFailed, text)),
     }
 }
 

@@ -3,10 +3,10 @@
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use quorate_api::bootstrap::RestoreStatus;
+use quorate_api::job::{ReadOrder, Task as _};
 use quorate_api::restore::{EtcdRestoreStatus, RestorePhase};
 use quorate_api::status::{EtcdClusterStatus, OrderedBy};
 use quorate_api::{ConditionType, EtcdBackup, EtcdCluster, EtcdRestore, Explanation, Reason, keys};
-use quorate_manifests::job::read_name;
 use quorate_manifests::restore::{is_given_again, is_of_earlier_incarnation, is_outlived, object, until};
 use quorate_manifests::restored;
 use quorate_model::{Instant, Span};
@@ -122,7 +122,7 @@ fn expired(
         return None;
     }
     let has_job = |attempt| {
-        let name = read_name(seen.uid(), attempt);
+        let name = ReadOrder::job_name(seen.uid(), attempt);
         seen.jobs.iter().any(|(job, _)| job.metadata.name.as_ref() == Some(&name))
     };
     let mut under_way = before.reading.iter();
@@ -130,7 +130,7 @@ fn expired(
     let read = under_way.map_or_else(String::new, |reading| {
         format!(
             ". Job {} was still reading its snapshot, so a longer spec.startingDeadline is needed",
-            read_name(seen.uid(), reading.attempt)
+            ReadOrder::job_name(seen.uid(), reading.attempt)
         )
     });
     let text = format!(

@@ -6,11 +6,10 @@
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use quorate_api::bootstrap::RestoreSource;
-use quorate_api::job::{Answer, Manifest, ReadOrder, Source};
+use quorate_api::job::{Manifest, ReadOrder, Source, Task as _};
 use quorate_api::restore::{EtcdRestoreStatus, ReadSnapshot, Reading};
 use quorate_api::status::WaitingOrder;
 use quorate_api::{EtcdBackup, Explanation, Reason};
-use quorate_manifests::job::read_name;
 use quorate_manifests::restore::READING_COUNTS;
 use quorate_model::{Instant, Span};
 
@@ -61,13 +60,13 @@ pub(crate) fn decide(
         // Why the last try failed stays until one succeeds: nothing else is known.
         (reading.attempt, reading.failed) = (reading.attempt.saturating_add(1), None);
     }
-    let name = read_name(seen.uid(), reading.attempt);
+    let name = ReadOrder::job_name(seen.uid(), reading.attempt);
     let left = leftover(seen, Some(&name));
     let then = if reading.failed.is_some() {
         leftover(seen, None)
     } else if left == NextAct::Wait {
         let found = found(seen, &name);
-        match found.map(|(_, outcome)| (outcome, outcome.ended(manifest))) {
+        match found.map(|(_, outcome)| (outcome, outcome.of::<ReadOrder>().ended())) {
             None => NextAct::Read { attempt: reading.attempt, order: Box::new(order(&source)) },
             Some((outcome, None)) => {
                 if let (JobOutcome::Running(why), None) = (outcome, &reading.reason) {
@@ -77,7 +76,7 @@ pub(crate) fn decide(
             }
             Some((_, Some(Ok(manifest)))) => {
                 let time = found.and_then(|(job, _)| ended(job)).map_or(seen.now, |over| over.min(seen.now));
-                status.snapshot = Some(snapshot(&source, &manifest, time, reading.attempt));
+                status.snapshot = Some(snapshot(&source, manifest, time, reading.attempt));
                 return (NextAct::DeleteJob(name), None);
             }
             Some((_, Some(Err((reason, text))))) => {
@@ -101,7 +100,7 @@ pub(crate) fn hold(seen: &Seen<'_>, status: &mut EtcdRestoreStatus) -> NextAct {
         status.reading = Some(Reading { sha256: read.sha256, attempt: next, ..Reading::default() });
     }
     let under_way = status.reading.as_ref().filter(|reading| reading.failed.is_none());
-    let present = under_way.map(|reading| read_name(seen.uid(), reading.attempt));
+    let present = under_way.map(|reading| ReadOrder::job_name(seen.uid(), reading.attempt));
     leftover(seen, present.as_deref())
 }
 
@@ -174,11 +173,6 @@ fn found<'a>(seen: &Seen<'a>, name: &str) -> Option<&'a (&'a Job, JobOutcome)> {
 fn order(source: &RestoreSource) -> ReadOrder {
     let RestoreSource { destination, key, sha256, version_id } = source.clone();
     ReadOrder { source: Source { destination, key, sha256: Some(sha256), version_id } }
-}
-
-/// What a Job has read.
-fn manifest(answer: &Answer) -> Option<Manifest> {
-    if let Answer::Read(manifest) = answer { Some(manifest.clone()) } else { None }
 }
 
 /// What the store has of it. The size is that of the database, which was counted.

@@ -9,11 +9,10 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_core::ResourceExt as _;
 use quorate_api::backup::{BackupPhase, ExistingObject};
-use quorate_api::job::{Answer, ListOrder, ListedBackups};
+use quorate_api::job::{ListOrder, ListedBackups, Task as _};
 use quorate_api::schedule::{Catalog, EtcdBackupScheduleStatus};
 use quorate_api::{EtcdBackup, EtcdBackupSchedule, Explanation, Reason, keys};
 use quorate_manifests::catalog::{backup, order};
-use quorate_manifests::job::list_name;
 use quorate_manifests::restored;
 use quorate_model::{Instant, Span};
 
@@ -54,7 +53,7 @@ pub fn is_listing(schedule: &EtcdBackupSchedule) -> bool {
 pub(crate) fn job_name(schedule: &EtcdBackupSchedule, status: &EtcdBackupScheduleStatus) -> Option<String> {
     let catalog = status.catalog.as_ref()?;
     let runs = catalog.finished.is_none() && catalog.failed.is_none();
-    runs.then(|| list_name(schedule.metadata.uid.as_deref().unwrap_or_default(), catalog.attempt))
+    runs.then(|| ListOrder::job_name(schedule.metadata.uid.as_deref().unwrap_or_default(), catalog.attempt))
 }
 
 /// The API server refuses the Job of the try that is recorded, or an EtcdBackup.
@@ -128,7 +127,8 @@ fn go_on(
     order: ListOrder,
     events: &mut Vec<(bool, Explanation)>,
 ) -> Next {
-    let name = list_name(seen.schedule.metadata.uid.as_deref().unwrap_or_default(), catalog.attempt);
+    let name =
+        ListOrder::job_name(seen.schedule.metadata.uid.as_deref().unwrap_or_default(), catalog.attempt);
     let job = seen.jobs.iter().find(|(job, _)| job.metadata.name.as_ref() == Some(&name));
     let Some((_, outcome)) = job else {
         // A claim that only one node can mount is not asked for by two Jobs.
@@ -141,12 +141,10 @@ fn go_on(
     if let (JobOutcome::Running(Some(words)), None) = (outcome, &catalog.reason) {
         catalog.message.clone_from(words);
     }
-    let listed =
-        |answer: &Answer| if let Answer::Listed(listed) = answer { Some(listed.clone()) } else { None };
-    match outcome.ended(listed) {
+    match outcome.of::<ListOrder>().ended() {
         None => Next::default(),
         Some(Ok(listed)) => {
-            let records = page(seen, catalog, &order, listed, events);
+            let records = page(seen, catalog, &order, listed.clone(), events);
             Next { records, then: Some(NextAct::DeleteJob(name)), wake: None }
         }
         Some(Err((reason, text))) => {

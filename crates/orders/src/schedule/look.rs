@@ -8,16 +8,15 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_core::ResourceExt;
 use quorate_api::backup::{BackupCondition, BackupPhase, BackupResult, EtcdBackupStatus, LastLook};
-use quorate_api::job::{Answer, FailureKind, LookOrder, Looked, ObjectMark};
+use quorate_api::job::{FailureKind, LookOrder, Looked, ObjectMark, Task as _};
 use quorate_api::schedule::{EtcdBackupScheduleStatus, ScheduleCondition, StoreLook};
 use quorate_api::{Destination, EtcdBackup, Explanation, Reason};
 use quorate_manifests::backup::look_order;
-use quorate_manifests::job::look_name;
 use quorate_model::{Instant, Span};
 
 use super::decide::{NextAct, Seen, at, complete, phase};
 use crate::conditions::{ConditionValue, set};
-use crate::outcome::JobOutcome;
+use crate::outcome::{NOT_ASKED, Reply};
 use crate::ready;
 use crate::time::timestamp;
 
@@ -231,38 +230,28 @@ fn under_way(
         }
         return Next { then, ..Next::default() };
     };
-    let (reason, why) = match outcome {
-        JobOutcome::Running(words) => {
+    let (reason, why) = match outcome.of::<LookOrder>() {
+        Reply::Running(words) => {
             // Why its Pod cannot run is known only while the Job exists.
             if let (Some(words), Some(look)) = (words, &mut status.look) {
-                look.message = Some(words.clone());
+                look.message = Some(words.to_owned());
             }
             return Next::default();
         }
-        JobOutcome::Answered(Answer::Looked(found)) => {
+        Reply::Done(found) => {
             status.look = None;
             let sightings = sightings(seen, look, job, found, events);
             return Next { sightings, then: Some(NextAct::DeleteJob(look.job_name.clone())), wake: None };
         }
-        JobOutcome::Answered(Answer::Failed(failure)) if failure.kind == FailureKind::NotInStore => {
+        Reply::Failed(failure) if failure.kind == FailureKind::NotInStore => {
             status.look = None;
             let all = Looked { gone: look.backups.clone(), ..Looked::default() };
             let sightings = sightings(seen, look, job, &all, events);
             return Next { sightings, then: Some(NextAct::DeleteJob(look.job_name.clone())), wake: None };
         }
-        JobOutcome::Answered(Answer::Failed(failure)) => (failure.kind.into(), failure.message.clone()),
-        JobOutcome::Answered(
-            Answer::BackedUp(_)
-            | Answer::Removed
-            | Answer::Read(_)
-            | Answer::Verified(_)
-            | Answer::Stored(_)
-            | Answer::NothingStored(_)
-            | Answer::Found(_)
-            | Answer::Inspected(_)
-            | Answer::Listed(_),
-        ) => (Reason::JobFailed, "the Job answered what it was not asked".to_owned()),
-        JobOutcome::Lost(text) => (Reason::JobFailed, with_last_words(text, look.message.as_deref())),
+        Reply::Failed(failure) => (failure.kind.into(), failure.message.clone()),
+        Reply::NotAsked => (Reason::JobFailed, NOT_ASKED.to_owned()),
+        Reply::Lost(text) => (Reason::JobFailed, with_last_words(text, look.message.as_deref())),
     };
     fail(status, reason, &why, seen.now);
     Next {
@@ -348,7 +337,7 @@ fn begin(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, needed: &[&EtcdB
     // What was not as it was written is believed again by its bytes alone: a disk that spoils them changes nothing that the store says.
     looked_at.retain(|backup| !is_gone(backup) || read.contains(&backup.name_any()));
     let backups = looked_at.iter().map(|backup| backup.name_any()).collect();
-    let job_name = look_name(uid, now.0 / 1000);
+    let job_name = LookOrder::job_name(uid, now.0 / 1000);
     let then = ordered(seen, &looked_at, &read);
     status.look = Some(StoreLook { job_name, backups, read, ..StoreLook::default() });
     Next { then, wake, ..Next::default() }

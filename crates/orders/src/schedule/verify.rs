@@ -3,13 +3,12 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_core::ResourceExt as _;
-use quorate_api::job::{Answer, FailureKind};
+use quorate_api::job::{FailureKind, Task as _, VerifyOrder};
 use quorate_api::schedule::{
     EtcdBackupScheduleStatus, FailedTest, RunningTest, ScheduleCondition, VerifiedBackup,
 };
 use quorate_api::{EtcdBackup, Explanation, Reason};
 use quorate_manifests::backup::verify_order;
-use quorate_manifests::job::verify_name;
 use quorate_model::Instant;
 
 use super::cron::CronTimes;
@@ -17,7 +16,7 @@ use super::decide::{NextAct, Seen, at, cluster_id, good_here, scheduled};
 use super::look::with_last_words;
 use super::{catalog, compared};
 use crate::conditions::{ConditionValue, set};
-use crate::outcome::JobOutcome;
+use crate::outcome::{NOT_ASKED, Reply};
 use crate::time::timestamp;
 
 /// What is next for the restore tests.
@@ -64,7 +63,8 @@ pub(crate) fn decide(
     let (Some(due), Some((_, newest))) = (times.due(since, now), good_here(&seen).first().copied()) else {
         return Next { then: None, wake };
     };
-    let job_name = verify_name(seen.schedule.metadata.uid.as_deref().unwrap_or_default(), due.0 / 1000);
+    let job_name =
+        VerifyOrder::job_name(seen.schedule.metadata.uid.as_deref().unwrap_or_default(), due.0 / 1000);
     let test =
         RunningTest { backup: newest.name_any(), backup_uid: newest.uid().unwrap_or_default(), job_name };
     status.last_test = Some(Time(timestamp(due)));
@@ -96,8 +96,8 @@ fn running(
     let failed = |reason: Reason, message: &str| {
         Explanation::new(reason, format!("EtcdBackup {} failed its restore test: {message}", test.backup))
     };
-    let (is, why) = match outcome {
-        JobOutcome::Running(words) => {
+    let (is, why) = match outcome.of::<VerifyOrder>() {
+        Reply::Running(words) => {
             // Why its Pod cannot run is known only while the Job exists: what was said last stays.
             if let Some(words) = words {
                 let (is, why) = beside_last(status, &stuck(test), words);
@@ -105,7 +105,7 @@ fn running(
             }
             return Next::default();
         }
-        JobOutcome::Answered(Answer::Verified(result)) => {
+        Reply::Done(result) => {
             let text = format!(
                 "EtcdBackup {} was restored: revision {}, {} keys. {}",
                 test.backup,
@@ -124,24 +124,14 @@ fn running(
             status.failed_tests.retain(|failed| Some(failed.cluster_id.as_str()) != id);
             (ConditionValue::True, Explanation::new(Reason::RestoreTested, text))
         }
-        JobOutcome::Answered(Answer::Failed(failure)) => {
+        Reply::Failed(failure) => {
             if let Some(backup) = backup.filter(|_| is_fault_of_the_backup(failure.kind)) {
                 record(seen, status, backup, failure.kind.into());
             }
             (ConditionValue::False, failed(failure.kind.into(), &failure.message))
         }
-        JobOutcome::Answered(
-            Answer::BackedUp(_)
-            | Answer::Removed
-            | Answer::Read(_)
-            | Answer::Stored(_)
-            | Answer::NothingStored(_)
-            | Answer::Looked(_)
-            | Answer::Found(_)
-            | Answer::Inspected(_)
-            | Answer::Listed(_),
-        ) => (ConditionValue::False, failed(Reason::JobFailed, "the Job answered what it was not asked")),
-        JobOutcome::Lost(text) => {
+        Reply::NotAsked => (ConditionValue::False, failed(Reason::JobFailed, NOT_ASKED)),
+        Reply::Lost(text) => {
             let type_ = ScheduleCondition::Verified.as_str();
             let said = status.conditions.iter().find(|condition| condition.type_ == type_);
             let words = said.and_then(|said| Some(said.message.split_once(&stuck(test))?.1));

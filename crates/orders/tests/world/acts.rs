@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kube_core::ResourceExt;
 use quorate_api::{EtcdBackup, EtcdBackupSchedule, keys};
-use quorate_manifests::job::{backup_name, inspect_name, list_name, remove_name};
+use quorate_api::job::{BackupOrder, InspectOrder, ListOrder, RemoveOrder, Task as _};
 use quorate_orders::backup::{self, Act, User};
 use quorate_orders::gate::{self, Removal, Scene};
 use quorate_orders::schedule::{self, FirstWrite, NextAct, Pruning, is_of};
@@ -96,7 +96,7 @@ impl World {
             Stage::List => {
                 require(self.is_current(&pass.schedule))?;
                 if let NextAct::List { attempt, order } = &decision.then {
-                    self.create_job(&list_name(SCHEDULE_UID, *attempt), Work::List(order.clone()), None);
+                    self.create_job(&ListOrder::job_name(SCHEDULE_UID, *attempt), Work::List(order.clone()), None);
                 }
                 Ok(())
             }
@@ -173,13 +173,13 @@ impl World {
             }
             Stage::Backup => {
                 require(self.has(&backup))?;
-                let name = backup_name(&backup.uid().unwrap_or_default(), decision.status.attempts);
+                let name = BackupOrder::job_name(&backup.uid().unwrap_or_default(), decision.status.attempts);
                 let Act::Backup { order, .. } = &decision.act else { return Ok(()) };
                 require(self.create_job(&name, Work::Backup(order.clone()), Some(&backup)))
             }
             Stage::Inspect => {
                 require(self.has(&backup))?;
-                let name = inspect_name(&backup.uid().unwrap_or_default(), decision.status.attempts);
+                let name = InspectOrder::job_name(&backup.uid().unwrap_or_default(), decision.status.attempts);
                 let Act::Inspect { order, .. } = &decision.act else { return Ok(()) };
                 require(self.create_job(&name, Work::Inspect(order.clone()), Some(&backup)))
             }
@@ -193,7 +193,7 @@ impl World {
                 let running_pods = self.running_pods(&backup);
                 let removal =
                     Removal { backup: &backup, status: &status, running_pods, used_by: used_by.as_ref() };
-                let name = remove_name(&backup.uid().unwrap_or_default(), status.removals);
+                let name = RemoveOrder::job_name(&backup.uid().unwrap_or_default(), status.removals);
                 if let Err(why) = gate::may_remove(&removal) {
                     self.tell(|| format!("the gate: {}", why.name()));
                     if !by_rogue && !self.jobs.contains_key(&name) {

@@ -5,6 +5,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use quorate_api::backup::{BackupCondition, BackupPhase, BackupResult, EtcdBackupStatus};
+use quorate_api::job::{BackupOrder, Task as _};
 use quorate_api::{EtcdBackup, Explanation, Reason, keys};
 use quorate_model::Instant;
 use quorate_orders::backup::{Seen, has_ended, state};
@@ -54,7 +55,7 @@ fn complete(backup: &EtcdBackup) -> EtcdBackupStatus {
         cluster_id: Some("85ce4f421a7c391d".to_owned()),
         attempts: 1,
         started: time(at),
-        job_name: Some(quorate_manifests::job::backup_name(&uid, 1)),
+        job_name: Some(BackupOrder::job_name(&uid, 1)),
         result: Some(BackupResult {
             url: url.clone(),
             key,

@@ -8,9 +8,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource as _, ResourceExt};
 use quorate_api::backup::EtcdBackupStatus;
 use quorate_api::backup::{BackupCondition, BackupPhase};
-use quorate_api::job::{RemoveOrder, SIGNING_SECRET};
+use quorate_api::job::{RemoveOrder, SIGNING_SECRET, Task as _};
 use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore, Explanation, Reason, keys};
-use quorate_manifests::{backup, job, restored};
+use quorate_manifests::job::{self, Terms};
+use quorate_manifests::{backup, restored};
 use quorate_model::{Instant, Step};
 use quorate_orders::backup as orders;
 use quorate_orders::backup::{
@@ -240,6 +241,7 @@ impl BackupWorker {
         let jobs = Writer::<Job>::new(runtime, &self.root.namespace);
         let cluster = self.cluster(backup);
         let cluster = cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok());
+        let terms = |seconds| Terms { seconds, cluster, defaults };
         match &decision.act {
             Act::AddFinalizer => {
                 backups
@@ -255,14 +257,13 @@ impl BackupWorker {
                 self.is_current(backup).await?;
                 self.has_signing_key().await?;
                 let attempt = decision.status.attempts;
-                let made =
-                    job::backup(backup, order, tls_secret.as_deref(), attempt, *seconds, cluster, defaults);
+                let made = job::backup(backup, order, tls_secret.as_deref(), attempt, terms(*seconds));
                 jobs.create_admitted(Step::E3, &made).await.map_err(Undone::Job)?;
             }
             Act::Inspect { order, seconds } => {
                 self.is_current(backup).await?;
                 let attempt = decision.status.attempts;
-                let made = job::inspect(backup, order, attempt, *seconds, cluster, defaults);
+                let made = job::inspect(backup, order, attempt, terms(*seconds));
                 jobs.create_admitted(Step::E3, &made).await.map_err(Undone::Job)?;
             }
             Act::Remove => {
@@ -273,7 +274,7 @@ impl BackupWorker {
                 let removal = Removal { backup, status, running_pods, used_by: used_by.as_ref() };
                 if let Err(why) = gate::may_remove(&removal) {
                     tracing::info!("its object is not removed now: {}", why.name());
-                    let name = job::remove_name(&backup.uid().unwrap_or_default(), status.removals);
+                    let name = RemoveOrder::job_name(&backup.uid().unwrap_or_default(), status.removals);
                     // Created before a crash, and not yet in the cache: it stays recorded.
                     if jobs.read(&name).await?.is_none() {
                         let held = orders::removal_held(status.clone());
@@ -287,8 +288,7 @@ impl BackupWorker {
                 let others: Vec<_> = others.iter().filter_map(|other| other.0.as_ref().ok()).collect();
                 let store = orders::store_of_removal(backup, others.into_iter(), decision.status.removals);
                 let order = RemoveOrder { destination: store.clone(), ..backup::remove_order(backup) };
-                let made =
-                    job::remove(backup, &order, decision.status.removals, REMOVAL_SECONDS, cluster, defaults);
+                let made = job::remove(backup, &order, decision.status.removals, terms(REMOVAL_SECONDS));
                 jobs.create_admitted(Step::E5, &made).await.map_err(Undone::Job)?;
             }
             Act::DeleteJob(name) => {

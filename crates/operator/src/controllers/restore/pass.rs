@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Resource as _;
 use quorate_api::restore::EtcdRestoreStatus;
 use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore, Explanation, Reason};
-use quorate_manifests::job;
+use quorate_manifests::job::{self, Terms};
 use quorate_model::{Instant, Span, Step};
 use quorate_orders::restore::{self, Decision, NextAct, Seen, decide, has_ended};
 use quorate_reconcile::{Retry, WriteError};
@@ -142,9 +142,11 @@ impl RestoreWorker {
             }
             NextAct::Wait => Outcome::Waiting,
             NextAct::Read { attempt, order } => {
-                let Some(cluster) = cluster else { return Ok(Pass::Ended(Outcome::Waiting)) };
-                let (attempt, order) = (*attempt, order.as_ref());
-                let job = job::read(&seen, cluster, order, attempt, READ_SECONDS, &self.controller.defaults);
+                if cluster.is_none() {
+                    return Ok(Pass::Ended(Outcome::Waiting));
+                }
+                let terms = Terms::new(READ_SECONDS, cluster, &self.controller.defaults);
+                let job = job::read(&seen, order, *attempt, terms);
                 self.create(&seen, &job).await?
             }
             NextAct::Backup(backup) => self.back_up(&seen, backup).await?,

@@ -7,7 +7,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Resource as _, ResourceExt as _};
 use quorate_api::{EtcdBackup, EtcdBackupSchedule, Explanation, Reason};
-use quorate_manifests::job;
+use quorate_manifests::job::{self, Terms};
 use quorate_model::{Instant, Step};
 use quorate_orders::gate::{Judge, Scene};
 use quorate_orders::schedule::{
@@ -195,17 +195,17 @@ impl ScheduleWorker {
                 .await?;
         }
         controller.metrics.show(&self.root, &seen);
+        let cluster = self.cluster(schedule);
+        let cluster = cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok());
+        let terms = |seconds| Terms { seconds, cluster, defaults: &controller.defaults };
         match &decision.then {
             NextAct::Prune(pruned) => self.prune(&seen, decision, backups, pruned).await,
             NextAct::Test { order, etcd_version } => {
                 is_current(&schedules, &seen).await?;
-                let cluster = self.cluster(schedule);
-                let cluster = cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok());
                 let image = job::etcd_image(cluster, etcd_version, &controller.defaults);
                 let name =
                     decision.status.test.as_ref().map(|test| test.job_name.clone()).unwrap_or_default();
-                let made =
-                    job::verify(&seen, order, &name, &image, TEST_SECONDS, cluster, &controller.defaults);
+                let made = job::verify(&seen, order, &name, &image, terms(TEST_SECONDS));
                 match jobs.create_admitted(Step::Y4, &made).await {
                     Ok(_) | Err(WriteError::Exists) => Ok(Outcome::Waiting),
                     Err(WriteError::Invalid(text) | WriteError::Forbidden(text)) => {
@@ -225,14 +225,12 @@ impl ScheduleWorker {
             }
             NextAct::Look { order, job_template } => {
                 is_current(&schedules, &seen).await?;
-                let cluster = self.cluster(schedule);
-                let cluster = cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok());
                 let name = decision.status.look.as_ref().map(|look| look.job_name.clone());
                 let (name, template) = (name.unwrap_or_default(), job_template.as_deref().cloned());
                 let reads = order.objects.iter().filter(|object| object.read).map(|object| object.bytes);
                 let seconds =
                     LOOK_SECONDS + i64::try_from(reads.sum::<u64>() / READ_RATE).unwrap_or(i64::MAX / 2);
-                let made = job::look(&seen, order, template, &name, seconds, cluster, &controller.defaults);
+                let made = job::look(&seen, order, template, &name, terms(seconds));
                 match jobs.create_admitted(Step::Y5, &made).await {
                     Ok(_) | Err(WriteError::Exists) => Ok(Outcome::Waiting),
                     Err(WriteError::Invalid(text) | WriteError::Forbidden(text)) => {
@@ -248,9 +246,7 @@ impl ScheduleWorker {
             }
             NextAct::List { attempt, order } => {
                 is_current(&schedules, &seen).await?;
-                let cluster = self.cluster(schedule);
-                let cluster = cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok());
-                let made = job::list(&seen, order, *attempt, LIST_SECONDS, cluster, &controller.defaults);
+                let made = job::list(&seen, order, *attempt, terms(LIST_SECONDS));
                 match jobs.create_admitted(Step::Y9, &made).await {
                     Ok(_) | Err(WriteError::Exists) => Ok(Outcome::Waiting),
                     Err(WriteError::Invalid(text) | WriteError::Forbidden(text)) => {
