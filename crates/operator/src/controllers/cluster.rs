@@ -24,12 +24,10 @@ use quorate_model::ClusterRef;
 use quorate_planner::fleet::Limit;
 use quorate_reconcile::ReadCluster;
 
+use crate::controllers::Kinds;
 use crate::controllers::backup::ReadBackup;
 use crate::controllers::members::KeptConnections;
-use crate::controllers::restore::ReadRestore;
 use crate::controllers::said::Said;
-use crate::controllers::schedule::ReadSchedule;
-use crate::controllers::user::ReadUser;
 use crate::runtime::controller::{Controller, Runtime};
 use crate::runtime::watch::{Index, NamespacedName, Watches};
 use indexes::Indexes;
@@ -66,22 +64,8 @@ pub(crate) struct Shared {
     said: Arc<Said>,
     /// The DataStores of Kamaji.
     stores: DataStores,
-    /// The cache of EtcdBackupSchedules, which their own controller fills.
-    pub(crate) schedules: Index<ReadSchedule>,
-    /// The cache of EtcdBackups, which their own controller fills.
-    all_backups: Index<ReadBackup>,
-    /// The cache of EtcdUsers, which their own controller fills.
-    pub(crate) users: Index<ReadUser>,
-    /// The cache of EtcdRestores, which their own controller fills.
-    restores: Index<ReadRestore>,
-}
-
-/// The caches of other kinds, which their own controllers fill.
-pub(super) struct OtherKinds {
-    pub(super) schedules: Index<ReadSchedule>,
-    pub(super) backups: Index<ReadBackup>,
-    pub(super) users: Index<ReadUser>,
-    pub(super) restores: Index<ReadRestore>,
+    /// The caches of this kind and of the others.
+    pub(super) kinds: Kinds,
 }
 
 impl ClusterController {
@@ -92,10 +76,11 @@ impl ClusterController {
         defaults: Defaults,
         (transport, kept): (Transport, KeptConnections),
         max_rolling: Limit,
-        OtherKinds { schedules, backups, users, restores }: OtherKinds,
+        kinds: Kinds,
     ) -> Self {
-        let (indexes, defaults) = (Indexes::default(), Arc::new(defaults));
-        let clusters = indexes.clusters.clone();
+        let clusters = kinds.clusters.clone();
+        let indexes = Indexes { clusters: clusters.clone(), ..Indexes::default() };
+        let defaults = Arc::new(defaults);
         let stopped = Stopped { clusters, defaults: defaults.clone(), clock: runtime.api_clock.clone() };
         registry.register_collector(Box::new(stopped));
         Self(Shared {
@@ -109,10 +94,7 @@ impl ClusterController {
             sites: Arc::default(),
             said: Arc::default(),
             stores: DataStores::default(),
-            schedules,
-            all_backups: backups,
-            users,
-            restores,
+            kinds,
         })
     }
 }
@@ -144,7 +126,7 @@ impl Controller for ClusterController {
     }
 
     fn watch(&self, watches: &mut Watches<'_>) {
-        self.0.indexes.watch(watches, &self.0.restores, &self.0.all_backups);
+        self.0.indexes.watch(watches, &self.0.kinds);
         let (client, clusters) = (self.0.runtime.client.clone(), self.0.indexes.clusters.clone());
         let stores = self.0.stores.clone();
         watches.beside(move |wake| stores.follow(Source { client, clusters, wake }));

@@ -6,17 +6,15 @@ mod pass;
 
 use std::sync::Arc;
 
-use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource as _;
 use kube::core::DeserializeGuard;
 use kube::runtime::watcher::Config;
 use quorate_api::{EtcdRestore, keys};
 use quorate_manifests::Defaults;
-use quorate_reconcile::ReadCluster;
 
+use crate::controllers::Kinds;
 use crate::controllers::backup::ReadBackup;
+use crate::controllers::desk::Owned;
 use crate::runtime::controller::{Controller, Runtime};
 use crate::runtime::watch::{Index, NamespacedName, Watches, itself};
 use pass::RestoreWorker;
@@ -29,26 +27,17 @@ pub(super) type ReadRestore = DeserializeGuard<EtcdRestore>;
 pub(crate) struct RestoreController {
     runtime: Runtime,
     defaults: Arc<Defaults>,
-    restores: Index<ReadRestore>,
-    jobs: Index<Job>,
-    pods: Index<Pod>,
-    backups: Index<ReadBackup>,
+    kinds: Kinds,
+    owned: Owned,
     /// The EtcdBackups that stand for what an EtcdRestore restores, by that.
     own_backups: Index<ReadBackup>,
-    clusters: Index<ReadCluster>,
 }
 
 impl RestoreController {
-    /// The controller. It fills `restores`; `backups` and `clusters` are the caches that their own controllers fill.
-    pub(crate) fn new(
-        runtime: &Runtime,
-        defaults: Arc<Defaults>,
-        restores: Index<ReadRestore>,
-        backups: Index<ReadBackup>,
-        clusters: Index<ReadCluster>,
-    ) -> Self {
-        let (jobs, pods, own_backups) = (Index::default(), Index::default(), Index::default());
-        Self { runtime: runtime.clone(), defaults, restores, jobs, pods, backups, own_backups, clusters }
+    /// The controller.
+    pub(crate) fn new(runtime: &Runtime, defaults: Arc<Defaults>, kinds: Kinds) -> Self {
+        let (owned, own_backups) = (Owned::default(), Index::default());
+        Self { runtime: runtime.clone(), defaults, kinds, owned, own_backups }
     }
 }
 
@@ -58,19 +47,17 @@ impl Controller for RestoreController {
     const NAME: &'static str = "restore";
 
     fn roots(&self) -> &Index<ReadRestore> {
-        &self.restores
+        &self.kinds.restores
     }
 
     fn watch(&self, watches: &mut Watches<'_>) {
-        let labelled = Config::default().labels(keys::RESTORE);
-        watches.add(&Config::default(), &self.restores, itself);
-        watches.add(&labelled, &self.jobs, by_label);
-        watches.add(&labelled, &self.pods, by_label);
-        watches.follow(&self.backups, &self.own_backups, by_owner);
+        watches.add(&Config::default(), &self.kinds.restores, itself);
+        self.owned.watch(watches, keys::RESTORE);
+        watches.follow(&self.kinds.backups, &self.own_backups, by_owner);
     }
 
     fn worker(&self, root: &NamespacedName) -> RestoreWorker {
-        RestoreWorker::new(self.clone(), root.clone())
+        RestoreWorker::new(self.clone(), root)
     }
 
     fn has_ended(&self, restore: &ReadRestore) -> bool {
@@ -79,15 +66,10 @@ impl Controller for RestoreController {
     }
 
     fn forget(&self, root: &NamespacedName) {
-        self.restores.remove_if_empty(root);
-        self.jobs.remove_if_empty(root);
-        self.pods.remove_if_empty(root);
+        self.kinds.restores.remove_if_empty(root);
+        self.owned.remove_if_empty(root);
         self.own_backups.remove_if_empty(root);
     }
-}
-
-fn by_label(meta: &ObjectMeta) -> Option<NamespacedName> {
-    Some(NamespacedName::new(meta.namespace.as_ref()?, meta.labels.as_ref()?.get(keys::RESTORE)?))
 }
 
 fn by_owner(backup: &ReadBackup) -> Option<NamespacedName> {

@@ -7,19 +7,16 @@ mod pass;
 
 use std::sync::Arc;
 
-use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource as _;
 use kube::core::DeserializeGuard;
 use kube::runtime::watcher::Config;
 use prometheus_client::registry::Registry;
 use quorate_api::{EtcdBackupSchedule, keys};
 use quorate_manifests::Defaults;
-use quorate_reconcile::ReadCluster;
 
+use crate::controllers::Kinds;
 use crate::controllers::backup::ReadBackup;
-use crate::controllers::restore::ReadRestore;
+use crate::controllers::desk::{Owned, by_label};
 use crate::runtime::controller::{Controller, Runtime};
 use crate::runtime::watch::{Index, NamespacedName, Watches, itself};
 use metrics::ScheduleMetrics;
@@ -36,41 +33,22 @@ pub(crate) struct ScheduleController {
     runtime: Runtime,
     defaults: Arc<Defaults>,
     metrics: ScheduleMetrics,
-    schedules: Index<ReadSchedule>,
+    kinds: Kinds,
     /// Its own.
     backups: Index<ReadBackup>,
-    /// All of them.
-    all_backups: Index<ReadBackup>,
-    jobs: Index<Job>,
-    pods: Index<Pod>,
-    clusters: Index<ReadCluster>,
-    restores: Index<ReadRestore>,
+    owned: Owned,
 }
 
 impl ScheduleController {
-    /// The controller, its metrics registered. It fills `schedules`; `clusters` is the cache of EtcdClusters that their own controller
-    /// fills, `all_backups` that of EtcdBackups, and `restores` that of EtcdRestores.
+    /// The controller, its metrics registered.
     pub(crate) fn new(
         runtime: &Runtime,
         registry: &mut Registry,
         defaults: Arc<Defaults>,
-        schedules: Index<ReadSchedule>,
-        clusters: Index<ReadCluster>,
-        restores: Index<ReadRestore>,
-        all_backups: Index<ReadBackup>,
+        kinds: Kinds,
     ) -> Self {
-        Self {
-            runtime: runtime.clone(),
-            defaults,
-            metrics: ScheduleMetrics::new(registry),
-            schedules,
-            backups: Index::default(),
-            all_backups,
-            jobs: Index::default(),
-            pods: Index::default(),
-            clusters,
-            restores,
-        }
+        let (metrics, backups, owned) = (ScheduleMetrics::new(registry), Index::default(), Owned::default());
+        Self { runtime: runtime.clone(), defaults, metrics, kinds, backups, owned }
     }
 }
 
@@ -80,30 +58,23 @@ impl Controller for ScheduleController {
     const NAME: &'static str = "schedule";
 
     fn roots(&self) -> &Index<ReadSchedule> {
-        &self.schedules
+        &self.kinds.schedules
     }
 
     fn watch(&self, watches: &mut Watches<'_>) {
-        let labelled = Config::default().labels(keys::SCHEDULE);
-        watches.add(&Config::default(), &self.schedules, itself);
-        watches.follow(&self.all_backups, &self.backups, |backup| by_label(backup.meta()));
-        watches.add(&labelled, &self.jobs, by_label);
-        watches.add(&labelled, &self.pods, by_label);
+        watches.add(&Config::default(), &self.kinds.schedules, itself);
+        watches.follow(&self.kinds.backups, &self.backups, |backup| by_label(backup.meta(), keys::SCHEDULE));
+        self.owned.watch(watches, keys::SCHEDULE);
     }
 
     fn worker(&self, root: &NamespacedName) -> ScheduleWorker {
-        ScheduleWorker::new(self.clone(), root.clone())
+        ScheduleWorker::new(self.clone(), root)
     }
 
     fn forget(&self, root: &NamespacedName) {
         self.metrics.forget(root);
-        self.schedules.remove_if_empty(root);
+        self.kinds.schedules.remove_if_empty(root);
         self.backups.remove_if_empty(root);
-        self.jobs.remove_if_empty(root);
-        self.pods.remove_if_empty(root);
+        self.owned.remove_if_empty(root);
     }
-}
-
-fn by_label(meta: &ObjectMeta) -> Option<NamespacedName> {
-    Some(NamespacedName::new(meta.namespace.as_ref()?, meta.labels.as_ref()?.get(keys::SCHEDULE)?))
 }

@@ -7,14 +7,14 @@ mod etcd;
 mod pass;
 
 use k8s_openapi::api::core::v1::{Pod, Secret};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DeserializeGuard;
 use kube::runtime::watcher::Config;
 use quorate_api::{EtcdUser, keys};
 use quorate_etcd::Transport;
-use quorate_reconcile::ReadCluster;
 
+use crate::controllers::Kinds;
 use crate::controllers::cluster::ClusterController;
+use crate::controllers::desk::by_label;
 use crate::runtime::controller::{Controller, Runtime};
 use crate::runtime::watch::{Index, NamespacedName, Watches, itself};
 use pass::UserWorker;
@@ -27,10 +27,9 @@ pub(super) type ReadUser = DeserializeGuard<EtcdUser>;
 pub(crate) struct UserController {
     runtime: Runtime,
     transport: Transport,
-    users: Index<ReadUser>,
+    kinds: Kinds,
     /// The Secrets of users.
     secrets: Index<Secret>,
-    clusters: Index<ReadCluster>,
     /// Members' Pods.
     pods: Index<Pod>,
     /// The Secrets of EtcdClusters.
@@ -42,13 +41,12 @@ impl UserController {
     pub(crate) fn new(
         runtime: &Runtime,
         transport: Transport,
-        users: Index<ReadUser>,
+        kinds: Kinds,
         clusters: &ClusterController,
     ) -> Self {
         let secrets = Index::default();
         let (pods, certificates) = (clusters.pods().clone(), clusters.secrets().clone());
-        let clusters = clusters.roots().clone();
-        Self { runtime: runtime.clone(), transport, users, secrets, clusters, pods, certificates }
+        Self { runtime: runtime.clone(), transport, kinds, secrets, pods, certificates }
     }
 }
 
@@ -58,24 +56,20 @@ impl Controller for UserController {
     const NAME: &'static str = "user";
 
     fn roots(&self) -> &Index<ReadUser> {
-        &self.users
+        &self.kinds.users
     }
 
     fn watch(&self, watches: &mut Watches<'_>) {
-        watches.add(&Config::default(), &self.users, itself);
-        watches.add(&Config::default().labels(keys::USER), &self.secrets, by_label);
+        watches.add(&Config::default(), &self.kinds.users, itself);
+        watches.add(&Config::default().labels(keys::USER), &self.secrets, |meta| by_label(meta, keys::USER));
     }
 
     fn worker(&self, root: &NamespacedName) -> UserWorker {
-        UserWorker::new(self.clone(), root.clone())
+        UserWorker::new(self.clone(), root)
     }
 
     fn forget(&self, root: &NamespacedName) {
-        self.users.remove_if_empty(root);
+        self.kinds.users.remove_if_empty(root);
         self.secrets.remove_if_empty(root);
     }
-}
-
-fn by_label(meta: &ObjectMeta) -> Option<NamespacedName> {
-    Some(NamespacedName::new(meta.namespace.as_ref()?, meta.labels.as_ref()?.get(keys::USER)?))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Pod, Secret};
+use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource as _, ResourceExt};
 use quorate_api::backup::EtcdBackupStatus;
@@ -18,20 +18,16 @@ use quorate_orders::backup::{
     Act, Decision, Place, Seen, User, decide, has_started, is_in_queue, is_of, is_of_attempt, runs, state,
 };
 use quorate_orders::gate::{self, Removal};
-use quorate_reconcile::{ReadCluster, Retry, WriteError};
-use serde_json::json;
+use quorate_reconcile::{ReadCluster, WriteError};
 
-use super::{BackupController, ReadRestore, stands_for};
-use crate::controllers::accepted;
+use super::{BackupController, ReadRestore};
 use crate::controllers::cluster::source;
-use crate::controllers::refusal::outcomes;
-use crate::controllers::said::Said;
+use crate::controllers::desk::{Clerk, Desk, refused};
 use crate::controllers::tls;
-use crate::runtime::controller::{Pass, Worker};
-use crate::runtime::events::{Notice, Reported};
+use crate::controllers::{Kinds, accepted};
+use crate::runtime::controller::Pass;
 use crate::runtime::pace::Outcome;
 use crate::runtime::watch::NamespacedName;
-use crate::runtime::write::{Writer, status_patch};
 
 /// So many of those that wait for the bound look every second, the others every ten.
 const NEAR: usize = 3;
@@ -56,38 +52,20 @@ impl From<WriteError> for Undone {
 /// Works on one EtcdBackup.
 pub(crate) struct BackupWorker {
     controller: BackupController,
-    root: NamespacedName,
-    reported: Reported,
-    said: Said,
-    /// The versions of the caches that the last pass saw.
-    known: [u64; 4],
+    desk: Desk<EtcdBackup>,
     /// It is among the first that wait for the bound: it looks often, so that a place that becomes free is not left empty.
     is_near: bool,
 }
 
-impl Worker for BackupWorker {
-    fn has_changes(&mut self) -> bool {
-        self.versions() != self.known
+impl Clerk for BackupWorker {
+    type Kind = EtcdBackup;
+
+    fn desk(&mut self) -> &mut Desk<EtcdBackup> {
+        &mut self.desk
     }
 
-    async fn pass(&mut self) -> Pass {
-        self.known = self.versions();
-        let cached = self.controller.backups.get(&self.root).objects.remove(&self.root.name);
-        let Some(cached) = cached else { return Pass::Gone };
-        match &cached.0 {
-            Ok(backup) => self.work(backup).await,
-            Err(error) => {
-                tracing::error!(error = %error.error, "the EtcdBackup does not parse, so nothing is done");
-                Pass::Ended(Outcome::UserMustEdit)
-            }
-        }
-    }
-}
-
-impl BackupWorker {
-    pub(super) fn new(controller: BackupController, root: NamespacedName) -> Self {
-        let (reported, said) = (Reported::default(), Said::default());
-        Self { controller, root, reported, said, known: [0; 4], is_near: false }
+    fn beside(&self) -> u64 {
+        self.controller.restores.get(&self.desk.root).seen
     }
 
     async fn work(&mut self, backup: &EtcdBackup) -> Pass {
@@ -98,10 +76,8 @@ impl BackupWorker {
         let status_changes = Some(&decision.status) != backup.status.as_ref()
             && decision.status != EtcdBackupStatus::default();
         let mut seen = backup.clone();
-        let writer = Writer::<EtcdBackup>::new(&self.controller.runtime, &self.root.namespace);
         if status_changes {
-            let patch = status_patch(backup.status.as_ref(), &decision.status);
-            match writer.patch_status(Step::E2, backup, patch).await {
+            match self.desk.write_status(Step::E2, backup, &decision.status).await {
                 Ok(written) => {
                     if backup.spec.existing.is_none() {
                         self.controller.durations.see(backup.status.as_ref(), &decision.status, now);
@@ -112,25 +88,33 @@ impl BackupWorker {
                     if begins {
                         self.not_begun(backup, &error, now);
                     }
-                    return Pass::Ended(self.stopped(backup, &error, now));
+                    return Pass::Ended(self.desk.stopped(backup, &error));
                 }
             }
         }
         if let Some((warning, what)) = decision.event.clone() {
-            let notice = Notice { about: backup.object_ref(&()), warning, what, at: now };
-            self.controller.runtime.events.publish(&mut self.reported, notice);
+            self.desk.tell(backup, warning, what);
         }
         match self.carry_out(&seen, &decision).await {
             Ok(pass) => pass,
             Err(Undone::Job(error)) => Pass::Ended(self.refused(&seen, &decision.act, &error, now).await),
-            Err(Undone::Other(error)) => Pass::Ended(self.stopped(&seen, &error, now)),
+            Err(Undone::Other(error)) => Pass::Ended(self.desk.stopped(&seen, &error)),
         }
+    }
+}
+
+impl BackupWorker {
+    pub(super) fn new(controller: BackupController, root: &NamespacedName) -> Self {
+        let BackupController { runtime, kinds, owned, .. } = &controller;
+        let desk = Desk::new(runtime, root, &kinds.backups, owned.clone());
+        Self { controller, desk, is_near: false }
     }
 
     async fn decision(&mut self, backup: &EtcdBackup, now: Instant) -> Decision {
-        let BackupController { backups, by_source, clusters, users, .. } = &self.controller;
-        let (jobs, pods) = (self.jobs(backup), self.pods());
-        let jobs = outcomes(&self.controller.runtime, &self.said, &jobs, &pods, now).await;
+        let BackupController { kinds: Kinds { backups, clusters, users, .. }, by_source, .. } =
+            &self.controller;
+        let (jobs, pods) = (self.desk.jobs(backup), self.desk.pods());
+        let jobs = self.desk.outcomes(&jobs, &pods, now).await;
         let running_pods = pods.iter().filter(|pod| runs(pod) && is_of(pod, backup)).count();
         let has_started = pods.iter().any(|pod| has_started(pod) && is_of_attempt(pod, backup));
         let cluster = self.cluster(backup);
@@ -138,9 +122,9 @@ impl BackupWorker {
         let is_going = backup.metadata.deletion_timestamp.is_some();
         let is_existing = backup.spec.existing.is_some();
         let others: Vec<_> = if is_existing || is_going {
-            backups.in_namespace(&self.root.namespace)
+            backups.in_namespace(&self.desk.root.namespace)
         } else if is_in_queue(backup) {
-            by_source.get(&source(&self.root.namespace, backup)).objects.into_values().collect()
+            by_source.get(&source(&self.desk.root.namespace, backup)).objects.into_values().collect()
         } else {
             Vec::new()
         };
@@ -160,7 +144,7 @@ impl BackupWorker {
         let all: Vec<_> =
             if concerns_any { clusters.all().into_iter().map(accepted).collect() } else { Vec::new() };
         let all = || all.iter().filter_map(|cluster| cluster.0.as_ref().ok());
-        let users = users.in_namespace(&self.root.namespace);
+        let users = users.in_namespace(&self.desk.root.namespace);
         let users = users.iter().filter_map(|user| user.0.as_ref().ok());
         let refusing = orders::refusing(backup, all(), users);
         let is_given_up = restored::is_for_restore(backup) && !self.is_awaited(backup);
@@ -208,7 +192,7 @@ impl BackupWorker {
             Ok(cluster) => restored::is_awaited(backup, Some(cluster), None),
             Err(_) => restored::is_owned_by(backup, read.meta()),
         });
-        let restores = self.controller.all_restores.in_namespace(&self.root.namespace);
+        let restores = self.controller.kinds.restores.in_namespace(&self.desk.root.namespace);
         let by_restore = |read: &Arc<ReadRestore>| match &read.0 {
             Ok(restore) => restored::is_awaited(backup, None, Some(restore)),
             Err(_) => restored::is_owned_by(backup, read.meta()),
@@ -236,40 +220,35 @@ impl BackupWorker {
     }
 
     async fn carry_out(&self, backup: &EtcdBackup, decision: &Decision) -> Result<Pass, Undone> {
-        let BackupController { runtime, defaults, .. } = &self.controller;
-        let backups = Writer::<EtcdBackup>::new(runtime, &self.root.namespace);
-        let jobs = Writer::<Job>::new(runtime, &self.root.namespace);
+        let (desk, defaults) = (&self.desk, &self.controller.defaults);
+        let jobs = desk.writer::<Job>();
         let cluster = self.cluster(backup);
         let cluster = cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok());
         let terms = |seconds| Terms { seconds, cluster, defaults };
         match &decision.act {
             Act::AddFinalizer => {
-                backups
-                    .patch_metadata(Step::E1, backup, json!({ "finalizers": finalizers(backup, true) }))
-                    .await?;
+                desk.set_finalizer(Step::E1, backup, keys::BACKUP_FINALIZER, true).await?;
             }
             Act::RemoveFinalizer => {
-                backups
-                    .patch_metadata(Step::E6, backup, json!({ "finalizers": finalizers(backup, false) }))
-                    .await?;
+                desk.set_finalizer(Step::E6, backup, keys::BACKUP_FINALIZER, false).await?;
             }
             Act::Backup { order, tls_secret, seconds } => {
-                self.is_current(backup).await?;
+                desk.is_current(backup).await?;
                 self.has_signing_key().await?;
                 let attempt = decision.status.attempts;
                 let made = job::backup(backup, order, tls_secret.as_deref(), attempt, terms(*seconds));
                 jobs.create_admitted(Step::E3, &made).await.map_err(Undone::Job)?;
             }
             Act::Inspect { order, seconds } => {
-                self.is_current(backup).await?;
+                desk.is_current(backup).await?;
                 let attempt = decision.status.attempts;
                 let made = job::inspect(backup, order, attempt, terms(*seconds));
                 jobs.create_admitted(Step::E3, &made).await.map_err(Undone::Job)?;
             }
             Act::Remove => {
-                self.is_current(backup).await?;
+                desk.is_current(backup).await?;
                 let used_by = self.used_by(backup);
-                let running_pods = self.pods().iter().filter(|pod| runs(pod) && is_of(pod, backup)).count();
+                let running_pods = desk.pods().iter().filter(|pod| runs(pod) && is_of(pod, backup)).count();
                 let status = &decision.status;
                 let removal = Removal { backup, status, running_pods, used_by: used_by.as_ref() };
                 if let Err(why) = gate::may_remove(&removal) {
@@ -278,13 +257,11 @@ impl BackupWorker {
                     // Created before a crash, and not yet in the cache: it stays recorded.
                     if jobs.read(&name).await?.is_none() {
                         let held = orders::removal_held(status.clone());
-                        backups
-                            .patch_status(Step::E2, backup, status_patch(backup.status.as_ref(), &held))
-                            .await?;
+                        desk.write_status(Step::E2, backup, &held).await?;
                     }
                     return Ok(Pass::Ended(Outcome::Degraded));
                 }
-                let others = self.controller.backups.in_namespace(&self.root.namespace);
+                let others = self.controller.kinds.backups.in_namespace(&self.desk.root.namespace);
                 let others: Vec<_> = others.iter().filter_map(|other| other.0.as_ref().ok()).collect();
                 let store = orders::store_of_removal(backup, others.into_iter(), decision.status.removals);
                 let order = RemoveOrder { destination: store.clone(), ..backup::remove_order(backup) };
@@ -292,14 +269,10 @@ impl BackupWorker {
                 jobs.create_admitted(Step::E5, &made).await.map_err(Undone::Job)?;
             }
             Act::DeleteJob(name) => {
-                let seen = self.jobs(backup).into_iter().find(|job| job.metadata.name.as_ref() == Some(name));
-                match seen {
-                    Some(job) if job.metadata.deletion_timestamp.is_none() => {
-                        // A view that is outdated must not take a Job away whose answer is not in status yet.
-                        self.is_current(backup).await?;
-                        jobs.delete(Step::E4, &job).await?;
-                    }
-                    Some(_) | None => {}
+                if let Some(job) = desk.job(backup, name) {
+                    // A view that is outdated must not take a Job away whose answer is not in status yet.
+                    desk.is_current(backup).await?;
+                    jobs.delete(Step::E4, &job).await?;
                 }
                 return Ok(Pass::Ended(Outcome::Waiting));
             }
@@ -312,40 +285,25 @@ impl BackupWorker {
     /// The EtcdCluster that it names, if it exists.
     fn cluster(&self, backup: &EtcdBackup) -> Option<Arc<ReadCluster>> {
         let name = backup.spec.source.cluster.as_ref()?;
-        let at = NamespacedName::new(&self.root.namespace, name);
-        self.controller.clusters.get(&at).objects.remove(name).map(accepted)
-    }
-
-    /// A Job is created or deleted only for the object as it is, and not for what an outdated cache has of it.
-    async fn is_current(&self, backup: &EtcdBackup) -> Result<(), WriteError> {
-        let writer = Writer::<EtcdBackup>::new(&self.controller.runtime, &self.root.namespace);
-        match writer.read(&self.root.name).await? {
-            Some(now) if now.metadata.resource_version == backup.metadata.resource_version => Ok(()),
-            Some(_) => Err(WriteError::Changed("the EtcdBackup has changed".to_owned())),
-            None => Err(WriteError::Missing("the EtcdBackup is gone".to_owned())),
-        }
+        self.controller.kinds.cluster(&self.desk.root.namespace, name)
     }
 
     /// The namespace has a key that signs manifests. One that is there stays, whatever it is: older backups are signed by it. A Secret without it
     /// was created by a person, with keys of another namespace.
     async fn has_signing_key(&self) -> Result<(), WriteError> {
-        let secrets = Writer::<Secret>::new(&self.controller.runtime, &self.root.namespace);
+        let secrets = self.desk.writer::<Secret>();
         let written = if let Some(found) = secrets.read(SIGNING_SECRET).await? {
             let Some(patch) = backup::signing_key(&found, tls::random_key()) else { return Ok(()) };
             secrets.patch(Step::E7, SIGNING_SECRET, &patch).await
         } else {
-            let made = backup::signing_secret(&self.root.namespace, tls::random_key());
+            let made = backup::signing_secret(&self.desk.root.namespace, tls::random_key());
             secrets.create(Step::E7, &made).await
         };
-        match written {
-            Ok(_) | Err(WriteError::Exists) => Ok(()),
-            // A quota, perhaps. A backup that nobody vouches for is better than none, and its status says so.
-            Err(WriteError::Forbidden(text) | WriteError::Invalid(text)) => {
-                tracing::warn!("Secret {SIGNING_SECRET} is refused: {text}");
-                Ok(())
-            }
-            Err(error) => Err(error),
+        // A quota, perhaps. A backup that nobody vouches for is better than none, and its status says so.
+        if let Some(text) = refused(written)? {
+            tracing::warn!("Secret {SIGNING_SECRET} is refused: {text}");
         }
+        Ok(())
     }
 
     /// Waits in steps: a pass is cheap, and the clock may be set.
@@ -368,10 +326,10 @@ impl BackupWorker {
             | WriteError::Missing(_)
             | WriteError::Blocked(_)
             | WriteError::Throttled(..)
-            | WriteError::Unknown(_) => return self.stopped(backup, error, now),
+            | WriteError::Unknown(_) => return self.desk.stopped(backup, error),
         };
         if matches!(act, Act::Remove) && orders::is_of_namespace_in_deletion(text) {
-            return self.let_go(backup, now).await;
+            return self.let_go(backup).await;
         }
         let text = format!("the Job is refused: {text}");
         let why = Explanation::new(Reason::WriteRefused, text.clone());
@@ -384,98 +342,55 @@ impl BackupWorker {
             let status = state(seen, before, phase, BackupCondition::Pending, &why);
             Decision { status, act: Act::Rest, event: None }
         };
-        let writer = Writer::<EtcdBackup>::new(&self.controller.runtime, &self.root.namespace);
         if backup.status.as_ref() != Some(&decision.status) {
             // If this fails, the next pass reports it.
-            let _ = writer
-                .patch_status(Step::E2, backup, status_patch(backup.status.as_ref(), &decision.status))
-                .await;
+            let _ = self.desk.write_status(Step::E2, backup, &decision.status).await;
         }
-        self.stopped(backup, error, now)
+        self.desk.stopped(backup, error)
     }
 
     /// The namespace is being deleted: the EtcdBackup goes without its object.
-    async fn let_go(&mut self, backup: &EtcdBackup, now: Instant) -> Outcome {
-        let writer = Writer::<EtcdBackup>::new(&self.controller.runtime, &self.root.namespace);
-        let without = json!({ "finalizers": finalizers(backup, false) });
-        if let Err(error) = writer.patch_metadata(Step::E6, backup, without).await {
-            return self.stopped(backup, &error, now);
+    async fn let_go(&mut self, backup: &EtcdBackup) -> Outcome {
+        let done = self.desk.set_finalizer(Step::E6, backup, keys::BACKUP_FINALIZER, false).await;
+        if let Err(error) = done {
+            return self.desk.stopped(backup, &error);
         }
         let what = orders::abandoned(backup, "with its namespace");
         tracing::warn!("{what}");
-        let notice = Notice { about: backup.object_ref(&()), warning: true, what, at: now };
-        self.controller.runtime.events.publish(&mut self.reported, notice);
+        self.desk.tell(backup, true, what);
         Outcome::Acted
-    }
-
-    fn stopped(&mut self, backup: &EtcdBackup, error: &WriteError, now: Instant) -> Outcome {
-        match error.retry() {
-            retry @ (Retry::Failed | Retry::Unanswered) => {
-                let what = Explanation::new(Reason::WriteRefused, format!("a write failed: {error}"));
-                tracing::warn!(%error, "the pass ended before its act");
-                let notice = Notice { about: backup.object_ref(&()), warning: true, what, at: now };
-                self.controller.runtime.events.publish(&mut self.reported, notice);
-                retry.into()
-            }
-            retry @ Retry::Throttled(_) => retry.into(),
-            Retry::Now | Retry::Soon | Retry::Refused | Retry::Degraded => Outcome::Waiting,
-        }
     }
 
     /// An EtcdCluster that still begins with it, or an EtcdRestore that is not over: of any namespace, by its name or by its object.
     fn used_by(&self, backup: &EtcdBackup) -> Option<User> {
-        let object = |namespace: &str, name: &str| stands_for(&self.controller.backups, namespace, name);
+        let object = |namespace: &str, name: &str| self.controller.kinds.stands_for(namespace, name);
         let name = |user: &ObjectMeta| {
             let (namespace, name) = (user.namespace.as_deref().unwrap_or_default(), user.name.as_deref());
             let name = name.unwrap_or_default();
-            if namespace == self.root.namespace { name.to_owned() } else { format!("{namespace}/{name}") }
+            if namespace == self.desk.root.namespace {
+                name.to_owned()
+            } else {
+                format!("{namespace}/{name}")
+            }
         };
         let needs = |cluster: &Arc<ReadCluster>| {
             let needed = cluster.0.as_ref().ok().and_then(EtcdCluster::needs);
             needed.is_some_and(|needed| needed.is(backup, object))
         };
-        if let Some(cluster) = self.controller.clusters.all().into_iter().find(needs) {
+        if let Some(cluster) = self.controller.kinds.clusters.all().into_iter().find(needs) {
             return Some(User::Cluster(name(cluster.meta())));
         }
         // Without a result nothing can be restored from it: the two would wait for each other.
         backup.status.as_ref()?.result.as_ref()?;
-        let mut pending = self.controller.all_restores.all().into_iter().filter(|restore| {
+        let mut pending = self.controller.kinds.restores.all().into_iter().filter(|restore| {
             let needed = restore.0.as_ref().ok().and_then(EtcdRestore::needs);
             needed.is_some_and(|needed| needed.is(backup, object))
         });
         pending.next().map(|restore| User::Restore(name(restore.meta())))
-    }
-
-    /// The Jobs of this EtcdBackup. Those of an earlier one of its name go with that.
-    fn jobs(&self, backup: &EtcdBackup) -> Vec<Arc<Job>> {
-        let own = |job: &Arc<Job>| {
-            let mut owners = job.metadata.owner_references.iter().flatten();
-            owners.any(|owner| Some(&owner.uid) == backup.metadata.uid.as_ref())
-        };
-        self.controller.jobs.get(&self.root).objects.into_values().filter(own).collect()
-    }
-
-    fn pods(&self) -> Vec<Arc<Pod>> {
-        self.controller.pods.get(&self.root).objects.into_values().collect()
-    }
-
-    fn versions(&self) -> [u64; 4] {
-        let BackupController { backups, jobs, pods, restores, .. } = &self.controller;
-        let root = &self.root;
-        [backups.get(root).seen, jobs.get(root).seen, pods.get(root).seen, restores.get(root).seen]
     }
 }
 
 /// Whether it waits for the bound only, and few are before it.
 fn is_near(decision: &Decision, place: Option<Place>) -> bool {
     orders::waits_for_place(&decision.status) && place.is_some_and(|place| place.before < NEAR)
-}
-
-fn finalizers(backup: &EtcdBackup, with_ours: bool) -> Vec<String> {
-    let mut all: Vec<String> = backup.finalizers().to_vec();
-    all.retain(|finalizer| finalizer != keys::BACKUP_FINALIZER);
-    if with_ours {
-        all.push(keys::BACKUP_FINALIZER.to_owned());
-    }
-    all
 }

@@ -21,7 +21,7 @@ const ALL_KEYS: &[u8] = &[0];
 pub(super) fn users_to_come(shared: &Shared, at: &ClusterRef) -> BTreeSet<String> {
     let cached = shared.indexes.clusters.get(&at.into()).objects.remove(&at.name);
     let Some(Ok(cluster)) = cached.as_ref().map(|cached| &cached.0) else { return BTreeSet::new() };
-    let users = shared.users.in_namespace(&at.namespace);
+    let users = shared.kinds.users.in_namespace(&at.namespace);
     // Of one that does not parse nothing is made.
     let users = users.iter().filter_map(|user| user.0.as_ref().ok());
     quorate_orders::user::to_come(cluster, users, shared.runtime.clock.now())
@@ -101,7 +101,7 @@ async fn orphans(
         Err(CallError::Refused(why, _)) if why.is_about_caller() => return Ok(BTreeMap::new()),
         Err(error) => return Err(error),
     };
-    let cached = shared.users.in_namespace(namespace);
+    let cached = shared.kinds.users.in_namespace(namespace);
     // Also of one that does not parse: it exists.
     let uids = cached.iter().filter_map(|user| match &user.0 {
         Ok(user) => user.metadata.uid.as_deref(),

@@ -18,7 +18,7 @@ use crate::runtime::write::Writer;
 
 /// What its schedules say about its backups, from the cache of their own controller.
 pub(super) fn health(shared: &Shared, cluster: &ClusterRef, now: Instant) -> Option<BackupHealth> {
-    let schedules = shared.schedules.in_namespace(&cluster.namespace);
+    let schedules = shared.kinds.schedules.in_namespace(&cluster.namespace);
     // One that does not parse is reported by its own controller: which cluster it names is not known.
     schedule::health(&cluster.name, schedules.iter().filter_map(|schedule| schedule.0.as_ref().ok()), now)
 }
@@ -27,7 +27,7 @@ pub(super) fn health(shared: &Shared, cluster: &ClusterRef, now: Instant) -> Opt
 pub(super) fn running(shared: &Shared, cluster: &ClusterRef, now: Instant) -> BTreeSet<String> {
     let of = |name: &str| shared.indexes.backups.get(&NamespacedName::new(&cluster.namespace, name)).objects;
     let backups: Vec<_> = of(&cluster.name).into_values().chain(of(OF_ENDPOINTS).into_values()).collect();
-    let users = shared.users.in_namespace(&cluster.namespace);
+    let users = shared.kinds.users.in_namespace(&cluster.namespace);
     let backups = backups.iter().filter_map(|backup| backup.0.as_ref().ok());
     let users: Vec<_> = users.iter().filter_map(|user| user.0.as_ref().ok()).collect();
     quorate_orders::backup::running(cluster, backups, &users, now)

@@ -13,6 +13,7 @@ use quorate_api::{EtcdBackup, EtcdRestore, keys};
 use quorate_model::ClusterRef;
 use quorate_reconcile::{CachedObjects, Caches, ReadCluster};
 
+use crate::controllers::Kinds;
 use crate::controllers::backup::ReadBackup;
 use crate::controllers::restore::ReadRestore;
 use crate::runtime::watch::{Index, NamespacedName, Watches, itself};
@@ -45,12 +46,7 @@ pub struct Indexes {
 
 impl Indexes {
     /// Watches every kind but EtcdRestores and EtcdBackups, whose own controllers watch all of them.
-    pub fn watch(
-        &self,
-        watches: &mut Watches<'_>,
-        all_restores: &Index<ReadRestore>,
-        all_backups: &Index<ReadBackup>,
-    ) {
+    pub(super) fn watch(&self, watches: &mut Watches<'_>, kinds: &Kinds) {
         let Self { clusters, pods, volumes, services, budgets, secrets, network_policies, restores, backups } =
             self;
         let labelled = Config::default().labels(keys::CLUSTER);
@@ -61,8 +57,8 @@ impl Indexes {
         watches.add(&labelled, budgets, by_label);
         watches.add(&labelled, secrets, by_label);
         watches.add(&labelled, network_policies, by_label);
-        watches.follow(all_restores, restores, by_cluster);
-        watches.follow(all_backups, backups, by_source);
+        watches.follow(&kinds.restores, restores, by_cluster);
+        watches.follow(&kinds.backups, backups, by_source);
     }
 
     /// What the watches have of a cluster.
@@ -157,7 +153,10 @@ mod tests {
             "default",
         );
         let wake: Arc<dyn Wake> = Arc::new(Nobody);
-        indexes.watch(&mut Watches::new(&client, &[], wake.clone()), &Index::default(), &all);
+        indexes.watch(
+            &mut Watches::new(&client, &[], wake.clone()),
+            &Kinds { backups: all.clone(), ..Kinds::default() },
+        );
         let names = |root: &str| -> Vec<String> {
             indexes.backups.get(&NamespacedName::new("default", root)).objects.into_keys().collect()
         };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Pod, Secret};
-use kube::{Resource as _, ResourceExt as _};
+use kube::ResourceExt as _;
 use quorate_api::user::EtcdUserStatus;
 use quorate_api::{EtcdCluster, EtcdUser, Explanation, Reason, keys};
 use quorate_etcd::{CallError, MemberClient};
@@ -12,16 +12,14 @@ use quorate_manifests::{Act as Writing, Write, certificate};
 use quorate_model::crash_point::CrashSide;
 use quorate_model::{ClusterRef, Instant, Span, Step};
 use quorate_orders::user::{Act, Decision, Etcd, Seen, asks_etcd, decide};
-use quorate_reconcile::{Retry, WriteError};
-use serde_json::json;
+use quorate_reconcile::WriteError;
 
 use super::{UserController, etcd};
-use crate::controllers::{accepted, tls};
-use crate::runtime::controller::{Pass, Worker};
-use crate::runtime::events::{Notice, Reported};
+use crate::controllers::desk::{Clerk, Desk, Owned};
+use crate::controllers::tls;
+use crate::runtime::controller::Pass;
 use crate::runtime::pace::Outcome;
 use crate::runtime::watch::{NamespacedName, chain};
-use crate::runtime::write::{Writer, status_patch};
 
 /// How long what etcd said of a user that is as it should be holds, by half of it more for some: each look is a few raft entries.
 const HOLDS: Span = Span::seconds(240);
@@ -32,11 +30,8 @@ const HOLDS_STALLED: Span = Span::seconds(60);
 /// Works on one EtcdUser.
 pub(crate) struct UserWorker {
     controller: UserController,
-    root: NamespacedName,
-    reported: Reported,
+    desk: Desk<EtcdUser>,
     looked: Option<Looked>,
-    /// The versions of the caches that the last pass saw.
-    known: [u64; 2],
 }
 
 /// What etcd said at a look, and of what it was asked.
@@ -62,33 +57,31 @@ impl From<WriteError> for Undone {
     }
 }
 
-impl Worker for UserWorker {
-    fn has_changes(&mut self) -> bool {
-        self.versions() != self.known
+impl Clerk for UserWorker {
+    type Kind = EtcdUser;
+
+    fn desk(&mut self) -> &mut Desk<EtcdUser> {
+        &mut self.desk
     }
 
-    async fn pass(&mut self) -> Pass {
-        self.known = self.versions();
-        let cached = self.controller.users.get(&self.root).objects.remove(&self.root.name);
-        let Some(cached) = cached else { return Pass::Gone };
-        match &cached.0 {
-            Ok(user) => Pass::Ended(Box::pin(self.work(user)).await),
-            Err(error) => {
-                tracing::error!(error = %error.error, "the EtcdUser does not parse, so nothing is done");
-                Pass::Ended(Outcome::UserMustEdit)
-            }
-        }
+    fn beside(&self) -> u64 {
+        self.controller.secrets.get(&self.desk.root).seen
+    }
+
+    async fn work(&mut self, user: &EtcdUser) -> Pass {
+        Pass::Ended(self.go_on(user).await)
     }
 }
 
 impl UserWorker {
-    pub(super) fn new(controller: UserController, root: NamespacedName) -> Self {
-        Self { controller, root, reported: Reported::default(), looked: None, known: [0; 2] }
+    pub(super) fn new(controller: UserController, root: &NamespacedName) -> Self {
+        let desk = Desk::new(&controller.runtime, root, &controller.kinds.users, Owned::default());
+        Self { controller, desk, looked: None }
     }
 
-    async fn work(&mut self, user: &EtcdUser) -> Outcome {
-        let at = NamespacedName::new(&self.root.namespace, &user.spec.cluster);
-        let cluster = self.controller.clusters.get(&at).objects.remove(&at.name).map(accepted);
+    async fn go_on(&mut self, user: &EtcdUser) -> Outcome {
+        let at = NamespacedName::new(&self.desk.root.namespace, &user.spec.cluster);
+        let cluster = self.controller.kinds.cluster(&at.namespace, &at.name);
         if cluster.as_ref().is_some_and(|cluster| cluster.0.is_err()) {
             // It is there, and a newer operator wrote it: nothing is known of it, least of all that it is gone.
             return Outcome::Degraded;
@@ -100,7 +93,7 @@ impl UserWorker {
         let (etcd, client) = self.look(user, cluster, &certificates, &at).await;
         let found = match self.secret(user, &etcd).await {
             Ok(found) => found,
-            Err(error) => return self.stopped(user, &error),
+            Err(error) => return self.desk.stopped(user, &error),
         };
         let now = self.controller.runtime.clock.now();
         let of_cluster = ClusterRef::new(&at.namespace, &at.name);
@@ -122,14 +115,13 @@ impl UserWorker {
         self.keep_look(user, cluster, etcd, &decision, now);
         let mut seen = user.clone();
         if Some(&decision.status) != user.status.as_ref() && decision.status != EtcdUserStatus::default() {
-            let patch = status_patch(user.status.as_ref(), &decision.status);
-            match self.users().patch_status(Step::F2, user, patch).await {
+            match self.desk.write_status(Step::F2, user, &decision.status).await {
                 Ok(written) => seen = written,
-                Err(error) => return self.stopped(user, &error),
+                Err(error) => return self.desk.stopped(user, &error),
             }
         }
         if let Some((warning, what)) = decision.event.clone() {
-            self.tell(user, warning, what);
+            self.desk.tell(user, warning, what);
         }
         let own = match &secret {
             Presence::Own(own) => Some(own),
@@ -215,13 +207,15 @@ impl UserWorker {
 
     /// Its Secret. One without the label is not in the cache, so where that has none, the API is asked.
     async fn secret(&self, user: &EtcdUser, etcd: &Etcd) -> Result<Option<Arc<Secret>>, WriteError> {
-        let name = secrets::secret_name(&self.root.name);
-        if let Some(cached) = self.controller.secrets.get(&self.root).objects.remove(&name) {
+        let name = secrets::secret_name(&self.desk.root.name);
+        if let Some(cached) = self.controller.secrets.get(&self.desk.root).objects.remove(&name) {
             return Ok(Some(cached));
         }
         let is_going = user.metadata.deletion_timestamp.is_some();
         match etcd {
-            Etcd::Answered(_) if !is_going => Ok(self.secrets().read(&name).await?.map(Arc::new)),
+            Etcd::Answered(_) if !is_going => {
+                Ok(self.desk.writer::<Secret>().read(&name).await?.map(Arc::new))
+            }
             Etcd::Answered(_) | Etcd::NotAsked | Etcd::NoAnswer(_) | Etcd::Refused(_) => Ok(None),
         }
     }
@@ -245,7 +239,7 @@ impl UserWorker {
         etcd::carry_out(client, user, act)
             .await
             .map_err(|error: CallError| Undone::Etcd(error.to_string()))?;
-        tracing::info!(%step, user = %self.root, ?act, "done in etcd");
+        tracing::info!(%step, user = %self.desk.root, ?act, "done in etcd");
         runtime.hook.reached(CrashSide::After, step).await;
         Ok(())
     }
@@ -258,12 +252,10 @@ impl UserWorker {
     ) -> Result<(), Undone> {
         match act {
             Act::AddFinalizer => {
-                let all = finalizers(seen, true);
-                *seen = self.users().patch_metadata(Step::F1, seen, json!({ "finalizers": all })).await?;
+                *seen = self.desk.set_finalizer(Step::F1, seen, keys::USER_FINALIZER, true).await?;
             }
             Act::RemoveFinalizer => {
-                let all = finalizers(seen, false);
-                self.users().patch_metadata(Step::F0, seen, json!({ "finalizers": all })).await?;
+                self.desk.set_finalizer(Step::F0, seen, keys::USER_FINALIZER, false).await?;
             }
             Act::WriteSecret => {
                 let Some(signer) = signer else { return Ok(()) };
@@ -271,7 +263,7 @@ impl UserWorker {
             }
             Act::RemoveSecret => {
                 if let Some(own) = own.filter(|own| !own.is_going) {
-                    self.secrets().delete(Step::F7, own.secret).await?;
+                    self.desk.writer::<Secret>().delete(Step::F7, own.secret).await?;
                 }
             }
             Act::AddRetained
@@ -313,11 +305,11 @@ impl UserWorker {
             Writing::Create(object) => {
                 let secret: Secret = serde_json::from_value(object)
                     .map_err(|error| Undone::Keys(format!("no Secret comes of it: {error}")))?;
-                self.secrets().create(Step::F7, &secret).await?;
+                self.desk.writer::<Secret>().create(Step::F7, &secret).await?;
             }
             Writing::Patch(patch) => {
-                let name = secrets::secret_name(&self.root.name);
-                self.secrets().patch(Step::F7, &name, &patch).await?;
+                let name = secrets::secret_name(&self.desk.root.name);
+                self.desk.writer::<Secret>().patch(Step::F7, &name, &patch).await?;
             }
             Writing::PatchStatus(_) | Writing::Delete { .. } | Writing::Evict { .. } => {}
         }
@@ -326,50 +318,18 @@ impl UserWorker {
 
     fn undone(&mut self, user: &EtcdUser, act: &Act, undone: Undone) -> Outcome {
         match undone {
-            Undone::Write(error) => self.stopped(user, &error),
+            Undone::Write(error) => self.desk.stopped(user, &error),
             // The next look shows what came of it.
             Undone::Etcd(why) => {
-                tracing::info!(user = %self.root, ?act, why, "not done in etcd");
+                tracing::info!(user = %self.desk.root, ?act, why, "not done in etcd");
                 Outcome::Refused
             }
             Undone::Keys(why) => {
                 let text = format!("no certificate can be made: {why}");
-                self.tell(user, true, Explanation::new(Reason::AuthorityLost, text));
+                self.desk.tell(user, true, Explanation::new(Reason::AuthorityLost, text));
                 Outcome::Failed
             }
         }
-    }
-
-    /// A write was not done.
-    fn stopped(&mut self, user: &EtcdUser, error: &WriteError) -> Outcome {
-        match error.retry() {
-            retry @ (Retry::Failed | Retry::Unanswered) => {
-                let text = format!("a write for EtcdUser {} failed: {error}", self.root.name);
-                tracing::warn!(text);
-                self.tell(user, true, Explanation::new(Reason::WriteRefused, text));
-                retry.into()
-            }
-            retry @ Retry::Throttled(_) => retry.into(),
-            Retry::Now | Retry::Soon | Retry::Refused | Retry::Degraded => Outcome::Waiting,
-        }
-    }
-
-    fn tell(&mut self, user: &EtcdUser, warning: bool, what: Explanation) {
-        let at = self.controller.runtime.clock.now();
-        let notice = Notice { about: user.object_ref(&()), warning, what, at };
-        self.controller.runtime.events.publish(&mut self.reported, notice);
-    }
-
-    fn users(&self) -> Writer<'_, EtcdUser> {
-        Writer::new(&self.controller.runtime, &self.root.namespace)
-    }
-
-    fn secrets(&self) -> Writer<'_, Secret> {
-        Writer::new(&self.controller.runtime, &self.root.namespace)
-    }
-
-    fn versions(&self) -> [u64; 2] {
-        [self.controller.users.get(&self.root).seen, self.controller.secrets.get(&self.root).seen]
     }
 }
 
@@ -382,10 +342,4 @@ fn allowed(cluster: Option<&EtcdCluster>) -> Option<&[String]> {
 fn about(user: &EtcdUser, cluster: Option<&EtcdCluster>) -> (Option<i64>, Option<String>) {
     let id = cluster.and_then(|cluster| cluster.status.as_ref()).and_then(|status| status.cluster_id.clone());
     (user.metadata.generation, id)
-}
-
-fn finalizers(user: &EtcdUser, with: bool) -> Vec<String> {
-    let others = user.metadata.finalizers.iter().flatten().filter(|name| *name != keys::USER_FINALIZER);
-    let own = with.then(|| keys::USER_FINALIZER.to_owned());
-    others.cloned().chain(own).collect()
 }
