@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kube_core::ResourceExt;
-use quorate_api::{EtcdBackup, EtcdBackupSchedule, keys};
 use quorate_api::job::{BackupOrder, InspectOrder, ListOrder, RemoveOrder, Task as _};
+use quorate_api::{EtcdBackup, EtcdBackupSchedule, keys};
 use quorate_orders::backup::{self, Act, User};
 use quorate_orders::gate::{self, Removal, Scene};
 use quorate_orders::schedule::{self, FirstWrite, NextAct, Pruning, is_of};
@@ -96,7 +96,11 @@ impl World {
             Stage::List => {
                 require(self.is_current(&pass.schedule))?;
                 if let NextAct::List { attempt, order } = &decision.then {
-                    self.create_job(&ListOrder::job_name(SCHEDULE_UID, *attempt), Work::List(order.clone()), None);
+                    self.create_job(
+                        &ListOrder::job_name(SCHEDULE_UID, *attempt),
+                        Work::List(order.clone()),
+                        None,
+                    );
                 }
                 Ok(())
             }
@@ -179,7 +183,8 @@ impl World {
             }
             Stage::Inspect => {
                 require(self.has(&backup))?;
-                let name = InspectOrder::job_name(&backup.uid().unwrap_or_default(), decision.status.attempts);
+                let name =
+                    InspectOrder::job_name(&backup.uid().unwrap_or_default(), decision.status.attempts);
                 let Act::Inspect { order, .. } = &decision.act else { return Ok(()) };
                 require(self.create_job(&name, Work::Inspect(order.clone()), Some(&backup)))
             }
