@@ -10,11 +10,6 @@ use quorate_agent::AgentCommand;
 use quorate_operator::{LogFormat, OperatorArgs};
 use tracing_subscriber::EnvFilter;
 
-/// That of musl takes several times as long.
-#[cfg(target_env = "musl")]
-#[global_allocator]
-static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
-
 /// Runs etcd clusters on Kubernetes.
 #[derive(Parser)]
 #[command(name = "quorate", version, about)]
