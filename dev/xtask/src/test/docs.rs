@@ -40,6 +40,16 @@ pub fn run(context: &Context) -> Result<Verdict> {
     )
 }
 
+/// Those that take no second, and that a change of a test's name or of a page breaks.
+pub const QUICK: [Check; 6] = [
+    Check { name: "links", run: links::check },
+    Check { name: "hazards", run: hazards::check },
+    Check { name: "steps", run: steps::check },
+    Check { name: "permissions", run: permissions::check },
+    Check { name: "behaviours", run: behaviours::check },
+    Check { name: "rounds", run: rounds::check },
+];
+
 /// Writes the parts that are generated.
 pub fn write() -> Result<()> {
     behaviours::write()?;

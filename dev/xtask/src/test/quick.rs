@@ -3,6 +3,7 @@
 use anyhow::Result;
 
 use super::Context;
+use super::docs;
 use super::full::WHOLE_CI;
 use super::lint;
 use super::nextest::Results;
@@ -10,13 +11,17 @@ use super::report::{State, Verdict, checks};
 use super::tiers::Tier;
 use crate::tools;
 
-/// Runs the cheap checks of lint, then one run of tests: unit tests, a small exploration, one life of a cluster.
+/// Runs the cheap checks of lint and of the pages, then one run of tests: unit tests, a small exploration, one life of a cluster.
 pub fn run(context: &Context) -> Result<Verdict> {
     // Arguments are for nextest alone.
     if context.only.is_empty() {
         let lint = checks(Tier::Lint, context, &lint::QUICK)?;
         if lint.state == State::Failed {
             return Ok(lint);
+        }
+        let docs = checks(Tier::Docs, context, &docs::QUICK)?;
+        if docs.state == State::Failed {
+            return Ok(docs);
         }
     }
     tools::build_missing()?;
