@@ -65,6 +65,9 @@ fn summary(record: &str) -> Result<String> {
         table.push(format!("| {world} | {etcd} | {rounds} | {passed} | {} |", percent(count.at_least())));
         all = Count { rounds: all.rounds + rounds, passed: all.passed + passed };
     }
+    if all.rounds == 0 {
+        return Ok("No run is recorded yet.\n".to_owned());
+    }
     let table = table.join("\n");
     let bound = all.at_least();
     let goal = if bound >= GOAL { "met" } else { "not shown yet" };
@@ -133,7 +136,8 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_record_is_named() {
+    fn a_line_that_is_no_record_is_named_and_an_empty_record_says_so() {
+        assert_eq!(summary(&format!("{HEAD}\n")).unwrap(), "No run is recorded yet.\n");
         let why = summary("2026-11-30,abc,20").unwrap_err().to_string();
         assert!(why.contains("2026-11-30,abc,20"), "{why}");
     }
