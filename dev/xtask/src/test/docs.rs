@@ -10,6 +10,7 @@ mod permissions;
 mod promql;
 mod rounds;
 mod rules;
+mod section;
 mod steps;
 
 use anyhow::Result;
@@ -19,41 +20,32 @@ use super::report::{Check, Verdict, checks};
 use super::tiers::Tier;
 use crate::{cargo, children, crds};
 
-/// Runs the checks.
-pub fn run(context: &Context) -> Result<Verdict> {
-    checks(
-        Tier::Docs,
-        context,
-        &[
-            Check { name: "links", run: links::check },
-            Check { name: "hazards", run: hazards::check },
-            Check { name: "steps", run: steps::check },
-            Check { name: "crds", run: crds::drift },
-            Check { name: "alerts", run: alerts::check },
-            Check { name: "rules", run: rules::check },
-            Check { name: "permissions", run: permissions::check },
-            Check { name: "commands", run: commands::check },
-            Check { name: "behaviours", run: behaviours::check },
-            Check { name: "rounds", run: rounds::check },
-            Check { name: "rustdoc", run: rustdoc },
-        ],
-    )
-}
+const LINKS: Check = Check { name: "links", run: links::check };
+const HAZARDS: Check = Check { name: "hazards", run: hazards::check };
+const STEPS: Check = Check { name: "steps", run: steps::check };
+const CRDS: Check = Check { name: "crds", run: crds::drift };
+const ALERTS: Check = Check { name: "alerts", run: alerts::check };
+const RULES: Check = Check { name: "rules", run: rules::check };
+const PERMISSIONS: Check = Check { name: "permissions", run: permissions::check };
+const COMMANDS: Check = Check { name: "commands", run: commands::check };
+const BEHAVIOURS: Check = Check { name: "behaviours", run: || behaviours::SECTION.check() };
+const ROUNDS: Check = Check { name: "rounds", run: || rounds::SECTION.check() };
+const RUSTDOC: Check = Check { name: "rustdoc", run: rustdoc };
 
 /// Those that take no second, and that a change of a test's name or of a page breaks.
-pub const QUICK: [Check; 6] = [
-    Check { name: "links", run: links::check },
-    Check { name: "hazards", run: hazards::check },
-    Check { name: "steps", run: steps::check },
-    Check { name: "permissions", run: permissions::check },
-    Check { name: "behaviours", run: behaviours::check },
-    Check { name: "rounds", run: rounds::check },
-];
+pub const QUICK: [Check; 6] = [LINKS, HAZARDS, STEPS, PERMISSIONS, BEHAVIOURS, ROUNDS];
+
+/// Runs the checks.
+pub fn run(context: &Context) -> Result<Verdict> {
+    let all =
+        [LINKS, HAZARDS, STEPS, CRDS, ALERTS, RULES, PERMISSIONS, COMMANDS, BEHAVIOURS, ROUNDS, RUSTDOC];
+    checks(Tier::Docs, context, &all)
+}
 
 /// Writes the parts that are generated.
 pub fn write() -> Result<()> {
-    behaviours::write()?;
-    rounds::write()
+    behaviours::SECTION.write()?;
+    rounds::SECTION.write()
 }
 
 fn rustdoc() -> Result<Vec<String>> {

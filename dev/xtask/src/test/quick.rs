@@ -15,13 +15,11 @@ use crate::tools;
 pub fn run(context: &Context) -> Result<Verdict> {
     // Arguments are for nextest alone.
     if context.only.is_empty() {
-        let lint = checks(Tier::Lint, context, &lint::QUICK)?;
-        if lint.state == State::Failed {
-            return Ok(lint);
-        }
-        let docs = checks(Tier::Docs, context, &docs::QUICK)?;
-        if docs.state == State::Failed {
-            return Ok(docs);
+        for (tier, quick) in [(Tier::Lint, &lint::QUICK), (Tier::Docs, &docs::QUICK)] {
+            let verdict = checks(tier, context, quick)?;
+            if verdict.state == State::Failed {
+                return Ok(verdict);
+            }
         }
     }
     tools::build_missing()?;

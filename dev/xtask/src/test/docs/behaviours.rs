@@ -2,15 +2,12 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
+use super::section::Section;
 use crate::repo;
 use crate::test::full::{LIFE_CI, LIFE_FULL, WHOLE_CI, WHOLE_FULL};
 use crate::test::kube::ETCD;
-
-const PAGE: &str = "docs/testing.md";
-const BEGIN: &str = "<!-- behaviours: written by `cargo xtask docs` -->\n";
-const END: &str = "<!-- end of behaviours -->\n";
 
 /// Where tests of the worlds that start programs lie.
 const TESTS: &str = "testing/scenarios/tests";
@@ -18,23 +15,13 @@ const TESTS: &str = "testing/scenarios/tests";
 /// The behaviours that every world runs, a macro for each module.
 const SHARED: &str = "testing/scenarios/src/behaviours.rs";
 
-/// A line if the page has another table.
-pub fn check() -> Result<Vec<String>> {
-    let (page, desired) = (repo::read(Path::new(PAGE))?, page()?);
-    Ok(if page == desired { Vec::new() } else { vec![format!("{PAGE}: run `cargo xtask docs`")] })
-}
-
-/// Writes the table.
-pub fn write() -> Result<()> {
-    std::fs::write(repo::root().join(PAGE), page()?).with_context(|| format!("cannot write {PAGE}"))
-}
-
-fn page() -> Result<String> {
-    let page = repo::read(Path::new(PAGE))?;
-    let (before, rest) = page.split_once(BEGIN).context("docs/testing.md has no place for the behaviours")?;
-    let (_, after) = rest.split_once(END).context("the place for the behaviours has no end")?;
-    Ok(format!("{before}{BEGIN}\n{}\n{END}{after}", table()?))
-}
+/// Where it is.
+pub const SECTION: Section = Section {
+    page: "docs/testing.md",
+    begin: "<!-- behaviours: written by `cargo xtask docs` -->\n",
+    end: "<!-- end of behaviours -->\n",
+    text: table,
+};
 
 fn table() -> Result<String> {
     let versions = |ci: &[&str], full: &[&str]| {

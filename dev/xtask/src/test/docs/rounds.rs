@@ -6,13 +6,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
+use super::section::Section;
 use crate::repo;
 
 const RECORD: &str = "docs/restore-rounds.csv";
 const HEAD: &str = "date,commit,world,etcd,rounds,passed";
-const PAGE: &str = "docs/bench.md";
-const BEGIN: &str = "<!-- rounds: written by `cargo xtask docs` -->\n";
-const END: &str = "<!-- end of rounds -->\n";
 
 /// The share of rounds that are to pass.
 const GOAL: f64 = 0.99;
@@ -27,22 +25,16 @@ struct Count {
     passed: u32,
 }
 
-/// A line if the page has another text.
-pub fn check() -> Result<Vec<String>> {
-    let (page, desired) = (repo::read(Path::new(PAGE))?, page()?);
-    Ok(if page == desired { Vec::new() } else { vec![format!("{PAGE}: run `cargo xtask docs`")] })
-}
+/// Where it is.
+pub const SECTION: Section = Section {
+    page: "docs/bench.md",
+    begin: "<!-- rounds: written by `cargo xtask docs` -->\n",
+    end: "<!-- end of rounds -->\n",
+    text,
+};
 
-/// Writes it.
-pub fn write() -> Result<()> {
-    std::fs::write(repo::root().join(PAGE), page()?).with_context(|| format!("cannot write {PAGE}"))
-}
-
-fn page() -> Result<String> {
-    let page = repo::read(Path::new(PAGE))?;
-    let (before, rest) = page.split_once(BEGIN).context("docs/bench.md has no place for the rounds")?;
-    let (_, after) = rest.split_once(END).context("the place for the rounds has no end")?;
-    Ok(format!("{before}{BEGIN}\n{}\n{END}{after}", summary(&repo::read(Path::new(RECORD))?)?))
+fn text() -> Result<String> {
+    summary(&repo::read(Path::new(RECORD))?)
 }
 
 fn summary(record: &str) -> Result<String> {
