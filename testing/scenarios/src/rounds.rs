@@ -77,17 +77,21 @@ pub struct Tally<'a> {
     pub passed: u32,
 }
 
-/// Adds a run to the record of all runs, with the day and the commit.
-pub fn record(file: &Path, tally: &Tally<'_>) -> Result<()> {
+/// Adds a run to the record of all runs, with the day and the commit: a line for each version. The record is a file of the repository, so the
+/// commit is asked for once, before it changes.
+pub fn record(file: &Path, run: &[Tally<'_>]) -> Result<()> {
     #[expect(clippy::disallowed_methods, reason = "the day of a run, for people")]
     let day = k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%d");
     let mut git = std::process::Command::new("git");
     git.args(["describe", "--always", "--dirty", "--exclude=*"]).current_dir(env!("CARGO_MANIFEST_DIR"));
     let commit = git.output().context("cannot ask git for the commit")?;
     let commit = String::from_utf8_lossy(&commit.stdout).trim().to_owned();
-    let Tally { world, etcd, rounds, passed } = tally;
+    let line = |Tally { world, etcd, rounds, passed }: &Tally<'_>| {
+        format!("{day},{commit},{world},{etcd},{rounds},{passed}\n")
+    };
+    let lines: Vec<String> = run.iter().map(line).collect();
     let all = std::fs::OpenOptions::new().append(true).open(file);
-    let written = all.and_then(|mut all| writeln!(all, "{day},{commit},{world},{etcd},{rounds},{passed}"));
+    let written = all.and_then(|mut all| all.write_all(lines.concat().as_bytes()));
     written.with_context(|| format!("cannot add to {}", file.display()))
 }
 

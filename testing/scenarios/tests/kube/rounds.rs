@@ -43,7 +43,7 @@ async fn twenty_rounds_of_back_up_wreck_and_restore_lose_nothing_up_to_the_backu
     println!("{passed} of {rounds} rounds passed");
     if let Some(file) = std::env::var_os("QUORATE_RESTORE_ROUNDS") {
         let passed = u32::try_from(passed)?;
-        record(Path::new(&file), &Tally { world: "kubernetes", etcd: &version(), rounds, passed })?;
+        record(Path::new(&file), &[Tally { world: "kubernetes", etcd: &version(), rounds, passed }])?;
     }
     ensure!(passed == results.len(), "{passed} of {rounds} rounds passed");
     Ok(())
