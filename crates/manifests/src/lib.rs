@@ -48,7 +48,7 @@ pub use observe::{ClusterObjects, NameConflict, Observation, names_to_bootstrap,
 pub use request::{Act, Context, Request, Write, merge_patch, request};
 pub use site::SiteQuestion;
 pub use status::{
-    BackupHealth, DataStoreHealth, EventText, Situation, Weight, events, explain, invalid_status, status,
-    weight,
+    BackupHealth, DataStoreHealth, EventText, Situation, Weight, events, explain, invalid_status, refusal,
+    status, weight,
 };
 pub use target::{AgentDelivery, DEFAULT_AGENT_IMAGE, Defaults, Invalid, IpFamily, OperatorPods, resolve};

@@ -19,6 +19,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use quorate_api::status::{BindingStatus, EtcdClusterStatus, FORMAT_VERSION, Phase, WaitingOrder};
 use quorate_api::{ConditionType, EtcdCluster, Explanation, Reason};
+use quorate_model::effect::OrderWait;
 use quorate_model::snapshot::Presence;
 use quorate_model::{Instant, Plan, Record, Snapshot, Version, Waiting};
 
@@ -31,7 +32,8 @@ pub use backups::BackupHealth;
 pub use data_store::DataStoreHealth;
 pub use events::{EventText, events};
 pub(crate) use ready::with_trouble;
-pub use waiting::{Weight, explain, weight};
+pub use waiting::{Weight, explain, refusal, weight, why_sick};
+use waiting::{order_name, replace_command};
 
 /// The input of a status.
 #[derive(Clone, Copy, Debug)]
@@ -119,7 +121,8 @@ pub fn invalid_status(cluster: &EtcdCluster, invalid: &Invalid, now: Instant) ->
 }
 
 fn waiting_order(waiting: &Waiting) -> Option<WaitingOrder> {
-    let (Waiting::OrderWaits(order, _) | Waiting::BackupFirst(order) | Waiting::ReadAgain(order)) = waiting
+    let Waiting::Order(order, OrderWait::NotBegun(_) | OrderWait::BackupFirst | OrderWait::ReadAgain) =
+        waiting
     else {
         return None;
     };

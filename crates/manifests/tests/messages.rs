@@ -1,9 +1,8 @@
 //! Every message that a user can see in conditions, events and refused specs, in one file to review the wording:
 //! `snapshots/main__messages__messages.snap`. A new reason, or a new thing to wait on, does not pass before it is in there.
-//!
-//! Long because every variant has its sample here, in a chain that does not compile without it.
+//! The samples of what a plan waits on, topic by topic: [`waits`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::world::{World, plain};
@@ -11,25 +10,24 @@ use quorate_api::status::{AgentDelivery, AgentDeliveryStatus, RecoveryResult, Re
 use quorate_api::{EtcdCluster, EtcdClusterStatus, Explanation, Reason, ReasonOf, crd, crds, keys};
 use quorate_manifests::{
     Act, Defaults, EventText, Kind, NameConflict, Situation, Write, events as status_events, explain,
-    invalid_status, resolve, status, trouble,
+    invalid_status, refusal, resolve, status, trouble,
 };
-use quorate_model::adoption::Unadoptable;
 use quorate_model::auth::{Clients, Marked, Orphan, SeenAuth};
-use quorate_model::effect::{ClaimOutlook, Unsafe};
+use quorate_model::effect::{ClaimOutlook, Foreign, Mixed, NoDowngrade, NoList, NoSnapshot, TooNew, Unsafe};
 use quorate_model::incarnation::Order;
-use quorate_model::quorum_recovery::{Log, RecoverFrom};
 use quorate_model::record::RecordDoubt;
 use quorate_model::record::{Abandoned, Loss};
 use quorate_model::restore::{RestoreCause, RestoreFailure};
-use quorate_model::rotation::{Rotation, RotationStage};
-use quorate_model::snapshot::{Alarm, AlarmKind, AuthorityLoss, Database, Etcd, KeptOutByAuth, Listed};
+use quorate_model::snapshot::{Alarm, AlarmKind, Database, Etcd, Listed};
 use quorate_model::{
-    Ca, ClockDifference, ClusterId, Fingerprint, GuardVerdict, Instant, MemberId, MemberName, PeerUrl,
-    Revision, Span, Token, Uid, Version, Waiting,
+    ClockDifference, ClusterId, ClusterUid, GuardVerdict, MemberId, MemberName, Minor, PeerUrl, Revision,
+    Span, Uid, Version, Waiting,
 };
 use serde_json::{Value, json};
+use strum::VariantNames;
 
 mod data_stores;
+mod waits;
 
 /// A section of the file: its title and its lines, each once.
 type Section = (&'static str, Vec<String>);
@@ -38,7 +36,7 @@ type Section = (&'static str, Vec<String>);
 fn messages() {
     let sections = [
         ("What a plan waits on", waited_on().iter().map(|waiting| explain(waiting).to_string()).collect()),
-        ("What a safety rule forbids", refusals().iter().map(ToString::to_string).collect()),
+        ("What a safety rule forbids", refusals().iter().map(refusal).collect()),
         ("What could not be done", troubles().iter().map(ToString::to_string).collect()),
         ("Conditions", conditions()),
         ("Events", events()),
@@ -72,308 +70,153 @@ fn name(name: &str) -> MemberName {
     MemberName::new(name)
 }
 
-fn refused(why: Unadoptable) -> Waiting {
-    Waiting::AdoptionRefused(ClusterId(0xc1), why)
+/// The samples, if there is one of each variant.
+fn every<T>(samples: Vec<T>) -> Vec<T>
+where
+    T: VariantNames,
+    for<'a> &'static str: From<&'a T>,
+{
+    let shown: BTreeSet<&str> = samples.iter().map(Into::into).collect();
+    let missing: Vec<&&str> = T::VARIANTS.iter().filter(|name| !shown.contains(**name)).collect();
+    assert!(missing.is_empty(), "no sample here of {missing:?}: add one");
+    samples
 }
 
 /// One of each, and of those with more than one text one of each text.
 fn waited_on() -> Vec<Waiting> {
-    let mut all = vec![Waiting::Paused];
-    while let Some(next) = all.last().and_then(after) {
-        all.push(next);
-    }
-    let volumes = vec![name("demo-0"), name("demo-1")];
-    for (found, quarantined, unmatched) in [
-        (vec![], vec![], None),
-        (vec![ClusterId(0xc1)], vec![], Some(ClusterId(0xdead))),
-        (vec![ClusterId(0xc1)], volumes.clone(), Some(ClusterId(0xc1))),
-        (vec![ClusterId(0xc1)], vec![name("demo-0")], None),
-        (vec![ClusterId(1), ClusterId(2)], vec![], None),
-    ] {
-        all.push(Waiting::ExistingData { found, volumes: volumes.clone(), quarantined, unmatched });
-    }
-    for why in [Abandoned::VolumeLost, Abandoned::SpecEdited, Abandoned::VolumeEmptied] {
-        all.push(Waiting::Clearing(why.as_str()));
-    }
-    all
-}
-
-fn rotation(stage: RotationStage) -> Rotation {
-    let fingerprint = |digit: &str| Fingerprint::new(digit.repeat(64));
-    let ca = Ca::Clients;
-    let (from, to) = (fingerprint("a"), fingerprint("b"));
-    Rotation { ca, from, to, given: false, stage, since: Instant(0), told: None }
-}
-
-/// The next one. A new variant does not compile before it is in this chain.
-fn after(waiting: &Waiting) -> Option<Waiting> {
     let demo = || name("demo-1");
-    Some(match waiting {
-        Waiting::Paused => Waiting::ForeignObjects(vec!["Service default/demo".to_owned()]),
-        Waiting::ForeignObjects(_) => {
-            let (found, volumes) = (vec![ClusterId(0xc1)], vec![name("demo-0")]);
-            Waiting::ExistingData { found, volumes, quarantined: Vec::new(), unmatched: None }
-        }
-        Waiting::ExistingData { .. } => {
-            Waiting::EarlierDataGone { cluster: ClusterId(0xc1), voters: vec![name("demo-0"), demo()] }
-        }
-        Waiting::EarlierDataGone { .. } => Waiting::RestoredWithoutData("Velero's Restore nightly".to_owned()),
-        Waiting::RestoredWithoutData(_) => {
-            refused(Unadoptable::InUse(vec!["Pod default/demo-0".to_owned(), "Pod default/demo-1".to_owned()]))
-        }
-        Waiting::AdoptionRefused(_, Unadoptable::InUse(_)) => {
-            refused(Unadoptable::SeveralTokens(BTreeMap::from([
-                (Token::new("u-1-1"), vec![name("demo-0")]),
-                (Token::new("u-2-1"), vec![demo()]),
-            ])))
-        }
-        Waiting::AdoptionRefused(_, Unadoptable::SeveralTokens(_)) => {
-            refused(Unadoptable::SameMember(MemberId(0xb0), vec![name("demo-0"), demo()]))
-        }
-        Waiting::AdoptionRefused(_, Unadoptable::SameMember(..)) => {
-            refused(Unadoptable::Copies(BTreeMap::from([(demo(), "VolumeSnapshot nightly".to_owned())]), None))
-        }
-        Waiting::AdoptionRefused(_, Unadoptable::Copies(..)) => refused(Unadoptable::TooFew {
-            there: vec![demo()],
-            voters: vec![name("demo-0"), demo(), name("demo-2")],
-        }),
-        Waiting::AdoptionRefused(_, Unadoptable::TooFew { .. }) => {
-            Waiting::AdoptionDiffers { field: "spec.tls.provider", needed: "auto", found: "disabled" }
-        }
-        Waiting::AdoptionDiffers { .. } => Waiting::EditedTooLate {
-            field: "spec.tls.provider",
-            committed: "disabled".to_owned(),
-            found: "auto".to_owned(),
-        },
-        Waiting::EditedTooLate { .. } => {
-            Waiting::SplitBrain(vec![(name("demo-0"), ClusterId(0xc1)), (demo(), ClusterId(0xdead))])
-        }
-        Waiting::SplitBrain(_) => {
-            Waiting::WrongMember { member: demo(), answers: MemberId(0xb0), recorded: MemberId(0xb2) }
-        }
-        Waiting::WrongMember { .. } => Waiting::Objects,
-        Waiting::Objects => Waiting::AuthorityLost {
+    let foreign = every(vec![
+        Foreign::Object("Service default/demo".to_owned()),
+        Foreign::Authority {
             secret: "Secret default/demo-ca".to_owned(),
-            loss: AuthorityLoss::Missing(Some(Fingerprint::new("0a1b2c3d4e5f60718293"))),
+            uid: ClusterUid::new("uid-of-demo"),
         },
-        Waiting::AuthorityLost { secret, .. } => Waiting::AuthorityEnded(secret.clone()),
-        Waiting::AuthorityEnded(_) => Waiting::AuthorityRefused {
-            secret: "Secret default/my-ca".to_owned(),
-            why: "its tls.key is not the key of its tls.crt".to_owned(),
+    ]);
+    let mut all = vec![Waiting::Paused, Waiting::ForeignObjects(foreign)];
+    all.extend(waits::earlier_data().into_iter().map(Waiting::EarlierData));
+    all.extend(waits::fixed_fields().into_iter().map(Waiting::EditedTooLate));
+    all.extend([
+        Waiting::SplitBrain(vec![(name("demo-0"), ClusterId(0xc1)), (demo(), ClusterId(0xdead))]),
+        Waiting::WrongMember { member: demo(), answers: MemberId(0xb0), recorded: MemberId(0xb2) },
+        Waiting::Objects,
+    ]);
+    all.extend(waits::authority().into_iter().map(Waiting::Authority));
+    all.extend(waits::auth().into_iter().map(Waiting::Auth));
+    all.extend(
+        [Abandoned::VolumeLost, Abandoned::SpecEdited, Abandoned::VolumeEmptied].map(Waiting::Clearing),
+    );
+    all.push(Waiting::PodStarting(demo()));
+    all.extend(waits::pods().into_iter().map(|why| Waiting::PodStuck(demo(), why)));
+    all.extend([
+        Waiting::PodStopping(demo()),
+        Waiting::PodStopsLate { member: demo(), node: Some("n1".to_owned()) },
+        Waiting::VolumeGoing(demo()),
+    ]);
+    let outlooks = every(vec![
+        ClaimOutlook::Moves,
+        ClaimOutlook::MovesInPlace,
+        ClaimOutlook::MovesAlone,
+        ClaimOutlook::MovesOnOrder,
+        ClaimOutlook::Stays,
+        ClaimOutlook::AtSizeZero,
+        ClaimOutlook::Ordered,
+        ClaimOutlook::Deleted,
+    ]);
+    all.extend(outlooks.into_iter().map(|outlook| Waiting::ClaimTerminating { member: demo(), outlook }));
+    let says = NoList::Says("no voter that answers has a leader".to_owned());
+    all.extend([
+        Waiting::VolumeLost(demo()),
+        Waiting::DataWentBack { had: Revision(1200), has: Revision(800) },
+        Waiting::Quorum { healthy: 1, voters: 3, why: Some(says) },
+        Waiting::Quorum { healthy: 3, voters: 3, why: Some(NoList::AuthWithoutTls) },
+        Waiting::FirstLeader,
+    ]);
+    all.extend(snapshots().into_iter().map(Waiting::NoSnapshot));
+    all.push(Waiting::Restoring(demo(), None));
+    all.extend(waits::not_restored().into_iter().map(|why| Waiting::NotRestored(demo(), why)));
+    all.extend(waits::sick().into_iter().map(|why| Waiting::Sick(demo(), why)));
+    all.extend([
+        Waiting::ClientsLeaving(demo()),
+        Waiting::InSync { member: demo(), behind: None },
+        Waiting::InSync { member: demo(), behind: Some(10_000) },
+        Waiting::LeaderTransferFailed {
+            leader: name("demo-0"),
+            tried: vec![(demo(), 2), (name("demo-2"), 1)],
         },
-        Waiting::AuthorityRefused { .. } => {
-            Waiting::Rotating(rotation(RotationStage::Trust), Unsafe::NotTrusted(demo()))
-        }
-        Waiting::Rotating(Rotation { stage: RotationStage::Trust, .. }, _) => {
-            Waiting::Rotating(rotation(RotationStage::Sign), Unsafe::EarlierPresented(demo()))
-        }
-        Waiting::Rotating(Rotation { stage: RotationStage::Sign, .. }, _) => {
-            Waiting::Rotating(rotation(RotationStage::Drop), Unsafe::NotTrusted(demo()))
-        }
-        Waiting::Rotating(Rotation { stage: RotationStage::Drop, .. }, _) => {
-            Waiting::ClientsHaveTime(rotation(RotationStage::Trust), Instant(1_790_000_000_000))
-        }
-        Waiting::ClientsHaveTime(Rotation { stage: RotationStage::Trust, .. }, until) => {
-            Waiting::ClientsHaveTime(rotation(RotationStage::Sign), *until)
-        }
-        Waiting::ClientsHaveTime(..) => Waiting::RotationRefused("it signs for peers, too".to_owned()),
-        Waiting::RotationRefused(_) => {
-            Waiting::AuthChanging(Unsafe::LacksCredential(demo()).to_string())
-        }
-        Waiting::AuthChanging(_) => Waiting::ClientsAreRoot,
-        Waiting::ClientsAreRoot => Waiting::OthersAreRoot(["eve".to_owned()].into()),
-        Waiting::OthersAreRoot(_) => Waiting::UsersToRevoke,
-        Waiting::UsersToRevoke => Waiting::AuthStaysOn(ClusterId(0x1234)),
-        Waiting::AuthStaysOn(_) => Waiting::AuthOffRefused(Unsafe::TenantsNeedAuth),
-        Waiting::AuthOffRefused(_) => Waiting::AuthNotOurs,
-        Waiting::AuthNotOurs => Waiting::Clearing(Abandoned::VolumeLost.as_str()),
-        Waiting::Clearing(_) => Waiting::PodStarting(demo()),
-        Waiting::PodStarting(_) => {
-            Waiting::PodStuck(demo(), "Unschedulable: 0/3 nodes are available".to_owned())
-        }
-        Waiting::PodStuck(..) => Waiting::PodStopping(demo()),
-        Waiting::PodStopping(_) => Waiting::PodStopsLate { member: demo(), node: Some("n1".to_owned()) },
-        Waiting::PodStopsLate { .. } => Waiting::VolumeGoing(demo()),
-        Waiting::VolumeGoing(_) => claim_terminating(ClaimOutlook::Moves),
-        Waiting::ClaimTerminating { outlook: ClaimOutlook::Moves, .. } => {
-            claim_terminating(ClaimOutlook::MovesInPlace)
-        }
-        Waiting::ClaimTerminating { outlook: ClaimOutlook::MovesInPlace, .. } => {
-            claim_terminating(ClaimOutlook::MovesAlone)
-        }
-        Waiting::ClaimTerminating { outlook: ClaimOutlook::MovesAlone, .. } => {
-            claim_terminating(ClaimOutlook::MovesOnOrder)
-        }
-        Waiting::ClaimTerminating { outlook: ClaimOutlook::MovesOnOrder, .. } => {
-            claim_terminating(ClaimOutlook::Stays)
-        }
-        Waiting::ClaimTerminating { outlook: ClaimOutlook::Stays, .. } => {
-            claim_terminating(ClaimOutlook::AtSizeZero)
-        }
-        Waiting::ClaimTerminating { outlook: ClaimOutlook::AtSizeZero, .. } => {
-            claim_terminating(ClaimOutlook::Ordered)
-        }
-        Waiting::ClaimTerminating { outlook: ClaimOutlook::Ordered, .. } => {
-            claim_terminating(ClaimOutlook::Deleted)
-        }
-        Waiting::ClaimTerminating { outlook: ClaimOutlook::Deleted, .. } => Waiting::VolumeLost(demo()),
-        Waiting::VolumeLost(_) => Waiting::DataWentBack { had: Revision(1200), has: Revision(800) },
-        Waiting::DataWentBack { .. } => Waiting::UnknownPods(vec![name("demo-0"), demo()]),
-        Waiting::UnknownPods(_) => {
-            Waiting::Quorum { healthy: 1, voters: 3, why: "no voter that answers has a leader".to_owned() }
-        }
-        Waiting::Quorum { .. } => kept_out(false),
-        Waiting::AuthEnabled(KeptOutByAuth { tls: false, .. }) => kept_out(true),
-        Waiting::AuthEnabled(_) => Waiting::FirstLeader,
-        Waiting::FirstLeader => Waiting::NoSnapshot(RestoreFailure::new(
-            RestoreCause::NotReady,
-            "EtcdBackup nightly-1 is not complete yet",
-        )),
-        Waiting::NoSnapshot(RestoreFailure { cause: RestoreCause::NotReady, message, .. }) if message.starts_with("EtcdBackup nightly") => {
-            Waiting::NoSnapshot(newest(None, "Job inspect-backup-u2-1 looks for the newest backup of EtcdCluster tenant/demo in s3://backups/etcd/, attempt 1"))
-        }
-        Waiting::NoSnapshot(RestoreFailure { cause: RestoreCause::NotReady, .. }) => Waiting::NoSnapshot(newest(
-            Some(Reason::NoBackupFound),
-            "s3://backups/etcd/tenant/demo has no whole backup of EtcdCluster tenant/demo: 0 objects were seen",
-        )),
-        Waiting::NoSnapshot(RestoreFailure { cause: RestoreCause::NothingFound, .. }) => {
-            Waiting::NoSnapshot(newest(Some(Reason::BackupAmbiguous), "backups of several etcd clusters go by the name"))
-        }
-        Waiting::NoSnapshot(_) => Waiting::Restoring(demo(), None),
-        Waiting::Restoring(..) => restore_failed(RestoreCause::Refused, "the snapshot is larger than the quota"),
-        Waiting::RestoreFailed(_, RestoreFailure { cause: RestoreCause::Refused, .. }) => {
-            restore_failed(RestoreCause::Gone, "s3://backups/demo/1 does not exist")
-        }
-        Waiting::RestoreFailed(_, RestoreFailure { cause: RestoreCause::Gone, .. }) => {
-            restore_failed(RestoreCause::Forbidden, "the store refuses the credentials in Secret store")
-        }
-        Waiting::RestoreFailed(_, RestoreFailure { cause: RestoreCause::Forbidden, .. }) => {
-            restore_failed(RestoreCause::Stale, "s3://backups/demo/1 is of 2026-11-01T02:00:00Z. Delete this EtcdCluster")
-        }
-        Waiting::RestoreFailed(_, RestoreFailure { cause: RestoreCause::Stale, .. }) => {
-            restore_failed(RestoreCause::Failed, "the store does not answer")
-        }
-        Waiting::RestoreFailed(..) => Waiting::ClientsLeaving(demo()),
-        Waiting::ClientsLeaving(_) => Waiting::InSync { member: demo(), behind: None },
-        Waiting::InSync { behind: None, .. } => Waiting::InSync { member: demo(), behind: Some(10_000) },
-        Waiting::InSync { behind: Some(_), .. } => Waiting::Sick(demo(), "it does not answer within 2s".to_owned()),
-        Waiting::Sick(..) => {
-            Waiting::LeaderTransferFailed { leader: name("demo-0"), tried: vec![(demo(), 2), (name("demo-2"), 1)] }
-        }
-        Waiting::LeaderTransferFailed { .. } => Waiting::LearnersFailed {
-            count: 2,
-            reason: "demo-4 did not get in sync within 10m (ErrImagePull: not found)".to_owned(),
-        },
-        Waiting::LearnersFailed { .. } => {
-            Waiting::UnmanagedMember(MemberId(0xbad), PeerUrl::new("https://elsewhere:2380"))
-        }
-        Waiting::UnmanagedMember(..) => Waiting::VersionRefused(
-            "version 3.7.3 must not follow 3.5.35: etcd is upgraded one minor version at a time".to_owned(),
-        ),
-        Waiting::VersionRefused(_) => {
-            Waiting::UpgradeBackup("EtcdBackup before-3.7-6c1d runs (BackupRunning: Job backup-1 takes it)".to_owned())
-        }
-        Waiting::UpgradeBackup(_) => Waiting::UpgradeBackupFailed(
+    ]);
+    let reason = "demo-4 did not get in sync within 10m (ErrImagePull: not found)".to_owned();
+    all.push(Waiting::LearnersFailed { count: 2, reason });
+    all.push(Waiting::UnmanagedMember(MemberId(0xbad), PeerUrl::new("https://elsewhere:2380")));
+    all.extend(waits::versions().into_iter().map(Waiting::VersionRefused));
+    all.extend([
+        Waiting::UpgradeBackup("EtcdBackup before-3.7-6c1d runs (BackupRunning: Job backup-1 takes it)".to_owned()),
+        Waiting::UpgradeBackupFailed(
             "EtcdBackup before-3.7-6c1d has failed (StoreForbidden: the store refuses the credentials in Secret store). Delete EtcdBackup \
              before-3.7-6c1d, and another one is taken; or remove spec.upgrade.backupBefore to upgrade without a backup"
                 .to_owned(),
         ),
-        Waiting::UpgradeBackupFailed(_) => {
-            Waiting::FinalBackup("EtcdBackup final-6c1d runs (BackupRunning: Job backup-1 takes it)".to_owned())
-        }
-        Waiting::FinalBackup(_) => Waiting::DataStoreInUse(
+        Waiting::FinalBackup("EtcdBackup final-6c1d runs (BackupRunning: Job backup-1 takes it)".to_owned()),
+        Waiting::DataStoreInUse(
             "DataStore tenants is deleted once no tenant uses it. Tenant team-a/one uses it".to_owned(),
         ),
-        Waiting::DataStoreInUse(_) => Waiting::NoFinalBackup(
+        Waiting::NoFinalBackup(
             "EtcdBackup final-6c1d was not complete within its deadline: EtcdBackup final-6c1d has not begun".to_owned(),
         ),
-        Waiting::NoFinalBackup(_) => {
-            Waiting::SafePoint("the edit is committed once learner demo-3 is a voter".to_owned())
-        }
-        Waiting::SafePoint(_) => {
-            let why = "status.formatVersion is 2, and this operator knows 1";
-            Waiting::RecordDoubt(RecordDoubt::Newer(why.to_owned()))
-        }
-        Waiting::RecordDoubt(RecordDoubt::Newer(_)) => {
-            Waiting::RecordDoubt(RecordDoubt::Incomplete { hash: "5f2c".repeat(16) })
-        }
-        Waiting::RecordDoubt(RecordDoubt::Incomplete { .. }) => Waiting::ClockDiffers(ClockDifference::Ahead(Span::seconds(3 * 3600))),
-        Waiting::ClockDiffers(_) => Waiting::Unsafe(Unsafe::NoQuorum),
-        Waiting::Unsafe(_) => may_be_lost(Loss::Refused(GuardVerdict::DataMissing)),
-        Waiting::MayBeLost { loss: Loss::Refused(_), .. } => may_be_lost(Loss::VolumeGone),
-        Waiting::MayBeLost { loss: Loss::VolumeGone, .. } => may_be_lost(Loss::NodeGone),
-        Waiting::MayBeLost { loss: Loss::NodeGone, .. } => may_be_lost(Loss::Inconsistent),
-        Waiting::MayBeLost { .. } => Waiting::Undecided {
+    ]);
+    all.extend(waits::safe_points().into_iter().map(Waiting::SafePoint));
+    all.extend([
+        Waiting::RecordDoubt(RecordDoubt::Newer(
+            "status.formatVersion is 2, and this operator knows 1".to_owned(),
+        )),
+        Waiting::RecordDoubt(RecordDoubt::Incomplete { hash: "5f2c".repeat(16) }),
+        Waiting::ClockDiffers(ClockDifference::Ahead(Span::seconds(3 * 3600))),
+        Waiting::Unsafe(Unsafe::NoQuorum),
+    ]);
+    let losses =
+        [Loss::Refused(GuardVerdict::DataMissing), Loss::VolumeGone, Loss::NodeGone, Loss::Inconsistent];
+    all.extend(losses.map(|loss| Waiting::MayBeLost { member: demo(), loss, is_due: false }));
+    let database = Database { size: 600 << 20, in_use: 590 << 20, quota: Some(600 << 20) };
+    all.extend([
+        Waiting::Undecided {
             groups: vec![BTreeSet::from([name("demo-0")]), BTreeSet::from([name("demo-2")])],
             unknown: BTreeSet::from([demo()]),
             kept_out: vec![demo()],
             voters: 3,
         },
-        Waiting::Undecided { .. } => Waiting::Comparing(demo()),
-        Waiting::Comparing(_) => {
-            Waiting::NotCompared { unknown: BTreeSet::from([demo()]), kept_out: vec![demo()] }
-        }
-        Waiting::NotCompared { .. } => Waiting::ReplacementDisabled { member: demo(), loss: Loss::VolumeGone },
-        Waiting::ReplacementDisabled { .. } => {
-            Waiting::Downgrading("etcd is asked to go back to 3.6".to_owned())
-        }
-        Waiting::Downgrading(_) => Waiting::Wave(
-            "the operator's new defaults wait for their turn: team-a/demo take them now, and at most 1 may at a time \
-             (--max-clusters-rolling=1)"
-                .to_owned(),
-        ),
-        Waiting::Wave(_) => Waiting::Defragmenting(name("demo-1")),
-        Waiting::Defragmenting(_) => {
-            let database = Database { size: 600 << 20, in_use: 590 << 20, quota: Some(600 << 20) };
-            Waiting::StillFull { member: name("demo-1"), database, compacts: true }
-        }
-        Waiting::StillFull { member, database, compacts: true } => {
-            Waiting::StillFull { member: member.clone(), database: *database, compacts: false }
-        }
-        Waiting::StillFull { .. } => Waiting::VolumeGrowing(name("demo-1")),
-        Waiting::VolumeGrowing(_) => Waiting::OrderWaits(
-            order(),
-            RestoreFailure::new(RestoreCause::NotReady, "EtcdBackup nightly-1 is not complete yet"),
-        ),
-        Waiting::OrderWaits(..) => Waiting::BackupFirst(order()),
-        Waiting::BackupFirst(_) => Waiting::ReadAgain(order()),
-        Waiting::ReadAgain(_) => Waiting::RestoringInPlace(order()),
-        Waiting::RestoringInPlace(_) => Waiting::Recovering { from: RecoverFrom::Auto, logs: logs() },
-        Waiting::Recovering { .. } => Waiting::RecoveryEnded { withdrawn: true },
-        Waiting::RecoveryEnded { withdrawn: true } => Waiting::RecoveryEnded { withdrawn: false },
-        Waiting::RecoveryEnded { withdrawn: false } => {
-            Waiting::RecoveryRefused("demo-7 is no member of this cluster".to_owned())
-        }
-        Waiting::RecoveryRefused(_) => {
-            Waiting::NotRead { member: demo(), why: "its agent has not reported yet what the volume has".to_owned() }
-        }
-        Waiting::NotRead { .. } => {
-            Waiting::MayRun { member: demo(), why: "its Pod is not gone yet, on Node n1. Bring the node back".to_owned() }
-        }
-        Waiting::MayRun { .. } => return None,
-    })
+        Waiting::Comparing(demo()),
+        Waiting::NotCompared { unknown: BTreeSet::from([demo()]), kept_out: vec![demo()] },
+        Waiting::ReplacementDisabled { member: demo(), loss: Loss::VolumeGone },
+    ]);
+    all.extend(waits::downgrades().into_iter().map(Waiting::Downgrading));
+    all.extend(waits::waves().into_iter().map(Waiting::Wave));
+    all.extend([
+        Waiting::Defragmenting(demo()),
+        Waiting::StillFull { member: demo(), database, compacts: true },
+        Waiting::StillFull { member: demo(), database, compacts: false },
+        Waiting::VolumeGrowing(demo()),
+    ]);
+    let order = || Order::Restore { name: "back".to_owned(), uid: Uid::new("uid-of-back") };
+    all.extend(waits::orders().into_iter().map(|wait| Waiting::Order(order(), wait)));
+    all.extend(waits::recovery().into_iter().map(Waiting::Recovery));
+    every(all)
 }
 
-fn claim_terminating(outlook: ClaimOutlook) -> Waiting {
-    Waiting::ClaimTerminating { member: name("demo-1"), outlook }
-}
-
-fn logs() -> Vec<(MemberName, Result<Log, String>)> {
-    let log = Log {
-        committed: 90,
-        last_term: 4,
-        last_index: 93,
-        consistent: 88,
-        term: 5,
-        revision: Revision(70),
-        cluster_id: ClusterId(0xc1),
-        member_id: MemberId(0xb0),
-    };
-    vec![(name("demo-0"), Ok(log)), (name("demo-2"), Err("DataMissing: the volume is empty".to_owned()))]
-}
-
-fn order() -> Order {
-    Order::Restore { name: "back".to_owned(), uid: Uid::new("uid-of-back") }
+/// What a cluster says that is to begin with a snapshot.
+fn snapshots() -> Vec<NoSnapshot> {
+    let not_complete =
+        RestoreFailure::new(RestoreCause::NotReady, "EtcdBackup nightly-1 is not complete yet");
+    let looks = "Job inspect-backup-u2-1 looks for the newest backup of EtcdCluster tenant/demo in s3://backups/etcd/, attempt 1";
+    let nothing =
+        "s3://backups/etcd/tenant/demo has no whole backup of EtcdCluster tenant/demo: 0 objects were seen";
+    let several = "backups of several etcd clusters go by the name";
+    let found = [
+        not_complete,
+        newest(None, looks),
+        newest(Some(Reason::NoBackupFound), nothing),
+        newest(Some(Reason::BackupAmbiguous), several),
+    ];
+    let found = found.into_iter().map(NoSnapshot::Failed);
+    every(found.chain(waits::unfit().into_iter().map(NoSnapshot::Unfit)).collect())
 }
 
 /// What a cluster says that is to begin with the newest backup, whose EtcdBackup says this.
@@ -396,109 +239,90 @@ fn newest(reason: Option<Reason>, message: &str) -> RestoreFailure {
     world.observe().unwrap().observation.snapshot.restore.unwrap().unwrap_err()
 }
 
-fn restore_failed(cause: RestoreCause, why: &str) -> Waiting {
-    Waiting::RestoreFailed(name("demo-1"), RestoreFailure::new(cause, why))
-}
-
-fn kept_out(tls: bool) -> Waiting {
-    let why = "refused: etcdserver: user name is empty".to_owned();
-    Waiting::AuthEnabled(KeptOutByAuth { refuse: 3, ready: 3, voters: 3, tls, why })
-}
-
-fn may_be_lost(loss: Loss) -> Waiting {
-    Waiting::MayBeLost { member: name("demo-1"), loss, is_due: false }
-}
-
 fn refusals() -> Vec<Unsafe> {
-    let mut all = vec![Unsafe::NotABootstrapMember(name("demo-1"))];
-    while let Some(next) = all.last().and_then(after_refusal) {
-        all.push(next);
-    }
-    all
-}
-
-/// The next one. A new variant does not compile before it is in this chain.
-fn after_refusal(why: &Unsafe) -> Option<Unsafe> {
     let demo = || name("demo-1");
-    Some(match why {
-        Unsafe::NotABootstrapMember(_) => Unsafe::MustRestore(demo()),
-        Unsafe::MustRestore(_) => Unsafe::RestoresAgain(demo()),
-        Unsafe::RestoresAgain(_) => Unsafe::NotRecorded(demo()),
-        Unsafe::NotRecorded(_) => Unsafe::NotItsVolume(demo()),
-        Unsafe::NotItsVolume(_) => Unsafe::NotSeen(demo()),
-        Unsafe::NotSeen(_) => Unsafe::ChangeOutstanding(demo()),
-        Unsafe::ChangeOutstanding(_) => Unsafe::SecondDisruption(demo()),
-        Unsafe::SecondDisruption(_) => Unsafe::VoterUnhealthy(demo()),
-        Unsafe::VoterUnhealthy(_) => Unsafe::NotThatMember(demo()),
-        Unsafe::NotThatMember(_) => Unsafe::NotProven(None),
-        Unsafe::NotProven(None) => Unsafe::NotProven(Some("demo-0: no reply within 2s".to_owned())),
-        Unsafe::NotProven(Some(_)) => Unsafe::MustEvict(demo()),
-        Unsafe::MustEvict(_) => Unsafe::BudgetOpen(demo()),
-        Unsafe::BudgetOpen(_) => Unsafe::StillServes(demo()),
-        Unsafe::StillServes(_) => Unsafe::LastThatServes(demo()),
-        Unsafe::LastThatServes(_) => Unsafe::NoFreshList,
-        Unsafe::NoFreshList => Unsafe::StillListed(demo()),
-        Unsafe::StillListed(_) => Unsafe::PodNotGone(demo()),
-        Unsafe::PodNotGone(_) => Unsafe::DataKept(demo()),
-        Unsafe::DataKept(_) => Unsafe::ClaimTerminating(demo()),
-        Unsafe::ClaimTerminating(_) => Unsafe::ClaimNotRead(demo(), "forbidden".to_owned()),
-        Unsafe::ClaimNotRead(..) => Unsafe::NotAdmitted(
+    every(vec![
+        Unsafe::NotABootstrapMember(demo()),
+        Unsafe::MustRestore(demo()),
+        Unsafe::RestoresAgain(demo()),
+        Unsafe::NotRecorded(demo()),
+        Unsafe::NotItsVolume(demo()),
+        Unsafe::NotSeen(demo()),
+        Unsafe::ChangeOutstanding(demo()),
+        Unsafe::SecondDisruption(demo()),
+        Unsafe::VoterUnhealthy(demo()),
+        Unsafe::NotThatMember(demo()),
+        Unsafe::NotProven(None),
+        Unsafe::NotProven(Some("demo-0: no reply within 2s".to_owned())),
+        Unsafe::MustEvict(demo()),
+        Unsafe::BudgetOpen(demo()),
+        Unsafe::StillServes(demo()),
+        Unsafe::LastThatServes(demo()),
+        Unsafe::NoFreshList,
+        Unsafe::StillListed(demo()),
+        Unsafe::PodNotGone(demo()),
+        Unsafe::DataKept(demo()),
+        Unsafe::ClaimTerminating(demo()),
+        Unsafe::ClaimNotRead(demo(), "forbidden".to_owned()),
+        Unsafe::NotAdmitted(
             demo(),
             Some("pods \"demo-1\" is forbidden: minimum memory usage is 8Gi".to_owned()),
         ),
-        Unsafe::NotAdmitted(..) => Unsafe::NoQuorum,
-        Unsafe::NoQuorum => Unsafe::WouldLoseQuorum { member: demo(), left: 1, of: 3 },
-        Unsafe::WouldLoseQuorum { .. } => Unsafe::NotReplaced(demo()),
-        Unsafe::NotReplaced(_) => Unsafe::SplitBrain,
-        Unsafe::SplitBrain => Unsafe::AnotherAuthority,
-        Unsafe::AnotherAuthority => Unsafe::NotTrusted(demo()),
-        Unsafe::NotTrusted(_) => Unsafe::EarlierPresented(demo()),
-        Unsafe::EarlierPresented(_) => Unsafe::BundleNotWritten,
-        Unsafe::BundleNotWritten => Unsafe::OtherBundle,
-        Unsafe::OtherBundle => Unsafe::PodsExist,
-        Unsafe::PodsExist => Unsafe::OtherSource,
-        Unsafe::OtherSource => Unsafe::TenantsNeedKey,
-        Unsafe::TenantsNeedKey => Unsafe::NotReached,
-        Unsafe::NotReached => Unsafe::NotTold("Secret default/demo-connection".to_owned()),
-        Unsafe::NotTold(_) => Unsafe::NotAsked,
-        Unsafe::NotAsked => Unsafe::NotIssuedForThis,
-        Unsafe::NotIssuedForThis => Unsafe::AuthNotOrdered,
-        Unsafe::AuthNotOrdered => Unsafe::TenantsNeedAuth,
-        Unsafe::TenantsNeedAuth => Unsafe::NoRootUser,
-        Unsafe::NoRootUser => Unsafe::RootNotNew,
-        Unsafe::RootNotNew => Unsafe::OthersAreRoot,
-        Unsafe::OthersAreRoot => Unsafe::NotAnOrphan("billing-01234567".to_owned()),
-        Unsafe::NotAnOrphan(_) => Unsafe::NoClientGrace,
-        Unsafe::NoClientGrace => Unsafe::ClientsHaveTime,
-        Unsafe::ClientsHaveTime => Unsafe::LacksCredential(demo()),
-        Unsafe::LacksCredential(_) => Unsafe::AuthorityKept,
-        Unsafe::AuthorityKept => Unsafe::NotLost(demo()),
-        Unsafe::NotLost(_) => Unsafe::LacksSuccessor(demo()),
-        Unsafe::LacksSuccessor(_) => Unsafe::DataUndecided(demo()),
-        Unsafe::DataUndecided(_) => {
-            Unsafe::AlarmHolds(Alarm { member: MemberId(0xb0), kind: AlarmKind::NoSpace })
-        }
-        Unsafe::AlarmHolds(_) => Unsafe::VersionsMixed(
-            "demo-0 runs etcd 3.6 and demo-1 runs 3.5. It changes once all run the same".to_owned(),
-        ),
-        Unsafe::VersionsMixed(_) => Unsafe::DataTooNew(
-            demo(),
-            "it has run 3.7, and its data do not go back to 3.6: set spec.version to 3.7 or later".to_owned(),
-        ),
-        Unsafe::DataTooNew(..) => Unsafe::NoDowngrade("nobody has ordered it".to_owned()),
-        Unsafe::NoDowngrade(_) => Unsafe::Defragmenting(demo()),
-        Unsafe::Defragmenting(_) => Unsafe::NoRoomToDefragment(demo()),
-        Unsafe::NoRoomToDefragment(_) => Unsafe::BackupRuns("nightly-1".to_owned()),
-        Unsafe::BackupRuns(_) => Unsafe::HistoryKept,
-        Unsafe::HistoryKept => Unsafe::OldMemberRuns(name("demo-1")),
-        Unsafe::OldMemberRuns(_) => Unsafe::NotOrdered,
-        Unsafe::NotOrdered => Unsafe::NotQuarantined(name("demo-1")),
-        Unsafe::NotQuarantined(_) => Unsafe::BeingReplaced(name("demo-1")),
-        Unsafe::BeingReplaced(_) => Unsafe::QuorumAnswers,
-        Unsafe::QuorumAnswers => Unsafe::DataInMemory,
-        Unsafe::DataInMemory => Unsafe::NotRead(name("demo-1")),
-        Unsafe::NotRead(_) => return None,
-    })
+        Unsafe::NoQuorum,
+        Unsafe::WouldLoseQuorum { member: demo(), left: 1, of: 3 },
+        Unsafe::NotReplaced(demo()),
+        Unsafe::SplitBrain,
+        Unsafe::AnotherAuthority,
+        Unsafe::NotTrusted(demo()),
+        Unsafe::EarlierPresented(demo()),
+        Unsafe::BundleNotWritten,
+        Unsafe::OtherBundle,
+        Unsafe::PodsExist,
+        Unsafe::OtherSource,
+        Unsafe::TenantsNeedKey,
+        Unsafe::NotReached,
+        Unsafe::NotTold("Secret default/demo-connection".to_owned()),
+        Unsafe::NotAsked,
+        Unsafe::NotIssuedForThis,
+        Unsafe::AuthNotOrdered,
+        Unsafe::TenantsNeedAuth,
+        Unsafe::NoRootUser,
+        Unsafe::RootNotNew,
+        Unsafe::OthersAreRoot,
+        Unsafe::NotAnOrphan("billing-01234567".to_owned()),
+        Unsafe::NoClientGrace,
+        Unsafe::ClientsHaveTime,
+        Unsafe::LacksCredential(demo()),
+        Unsafe::AuthorityKept,
+        Unsafe::NotLost(demo()),
+        Unsafe::LacksSuccessor(demo()),
+        Unsafe::DataUndecided(demo()),
+        Unsafe::AlarmHolds(Alarm { member: MemberId(0xb0), kind: AlarmKind::NoSpace }),
+        Unsafe::VersionsMixed(Mixed::Downgrading(Minor(3, 6))),
+        Unsafe::VersionsMixed(Mixed::Differ {
+            one: (name("demo-0"), Minor(3, 6)),
+            other: (demo(), Minor(3, 5)),
+        }),
+        Unsafe::VersionsMixed(Mixed::NotYet(demo(), Minor(3, 6))),
+        Unsafe::DataTooNew(demo(), TooNew::HasRun { ran: Minor(3, 7), to: Minor(3, 6) }),
+        Unsafe::DataTooNew(demo(), TooNew::Cluster { is: Minor(3, 7), to: Minor(3, 6) }),
+        Unsafe::NoDowngrade(NoDowngrade::NotOrdered),
+        Unsafe::NoDowngrade(NoDowngrade::NotUnderWay),
+        Unsafe::NoDowngrade(NoDowngrade::AboutToRun(Minor(3, 6))),
+        Unsafe::NoDowngrade(NoDowngrade::Impossible(Minor(3, 5))),
+        Unsafe::NoDowngrade(NoDowngrade::Unfinished(Minor(3, 7))),
+        Unsafe::Defragmenting(demo()),
+        Unsafe::NoRoomToDefragment(demo()),
+        Unsafe::BackupRuns("nightly-1".to_owned()),
+        Unsafe::HistoryKept,
+        Unsafe::OldMemberRuns(demo()),
+        Unsafe::NotOrdered,
+        Unsafe::NotQuarantined(demo()),
+        Unsafe::BeingReplaced(demo()),
+        Unsafe::QuorumAnswers,
+        Unsafe::DataInMemory,
+        Unsafe::NotRead(demo()),
+    ])
 }
 
 fn troubles() -> Vec<Explanation> {

@@ -7,6 +7,7 @@ use std::path::Path;
 use quorate_api::{EtcdCluster, Explanation, Reason, crd};
 use quorate_manifests::trouble::with_trouble;
 use quorate_manifests::{Kind, NameConflict, invalid_status};
+use quorate_model::effect::{NoSnapshot, NotRestored};
 use quorate_model::restore::{RestoreCause, RestoreFailure};
 use quorate_model::{MemberName, Waiting};
 use serde_json::{Value, json};
@@ -245,8 +246,8 @@ fn a_cluster_is_not_ready_before_its_volumes_have_the_size_of_the_spec() {
 #[test]
 fn a_snapshot_that_is_refused_or_ambiguous_and_a_backup_that_failed_stall() {
     let why = |cause| RestoreFailure::new(cause, "why. Do this".to_owned());
-    let snapshot = |cause| Waiting::NoSnapshot(why(cause));
-    let member = |cause| Waiting::RestoreFailed(MemberName::new("demo-0"), why(cause));
+    let snapshot = |cause| Waiting::NoSnapshot(NoSnapshot::Failed(why(cause)));
+    let member = |cause| Waiting::NotRestored(MemberName::new("demo-0"), NotRestored::Failed(why(cause)));
     for (waiting, stalls) in [
         (snapshot(RestoreCause::NotReady), FALSE),
         (snapshot(RestoreCause::Failed), FALSE),

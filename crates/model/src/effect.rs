@@ -33,9 +33,14 @@ use crate::names::MemberName;
 use crate::record::Record;
 pub use etcd::{DowngradeAction, EtcdCall};
 pub use kube::{AuthorityPlace, Boot, KubeEffect};
-pub use refusal::Unsafe;
+pub use refusal::{Mixed, NoDowngrade, TooNew, Unsafe};
 pub use step::{LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE, Step};
-pub use waiting::{ClaimOutlook, Waiting};
+pub use waiting::{
+    AuthChanging, AuthWait, AuthorityWait, ClaimOutlook, Downgrading, EarlierData, FixedField, Foreign,
+    GivenUp, HeldUp, LastNode, LeftOut, MayRun, NoList, NoSnapshot, NoStep, NotBegun, NotRead, NotRestored,
+    NotRotated, NotSigned, NotTaken, OrderWait, PodTrouble, RecoveryRefused, RecoveryWait, SafePoint,
+    TakingTurns, Unfit, VersionRefused, Waiting, Wave,
+};
 
 /// The outcome of planning: first the record is written to status, then the effects are carried out in order; the
 /// first that fails ends the pass (R3).

@@ -3,8 +3,6 @@
 //! A new incarnation has another cluster id, another token, and other member names (R2). It begins only once every container of the one
 //! before it is seen stopped, and the volumes of that one are quarantined.
 
-use std::fmt;
-
 use crate::ids::ClusterId;
 use crate::names::{Ordinal, Uid};
 use crate::quorum_recovery::RecoverFrom;
@@ -107,13 +105,4 @@ pub enum Admitted {
     No(String),
     /// It did not answer so that one would know.
     Unknown(String),
-}
-
-impl fmt::Display for Order {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Restore { name, .. } => write!(f, "EtcdRestore {name}"),
-            Self::Recovery { from } => write!(f, "operator.etcd.io/recover-quorum-from={from}"),
-        }
-    }
 }

@@ -163,13 +163,10 @@ fn rank(log: &Log) -> (u64, u64, u64) {
     (log.committed, log.last_term, log.last_index)
 }
 
-/// Why etcd of this version must not make a new cluster of a member's data, if so.
-pub fn forgets_entries(version: Version) -> Option<String> {
+/// The first version of the same minor one that keeps entries when it makes a new cluster of a member's data, if this one forgets some.
+pub fn forgets_entries(version: Version) -> Option<Version> {
     let floor = version.line().known()?.keeps_entries;
-    let too_old = version < floor;
-    too_old.then(|| {
-        format!("etcd {version} forgets entries when it makes a new cluster of a member. Set spec.version to {floor} or newer")
-    })
+    (version < floor).then_some(floor)
 }
 
 impl NodeState {

@@ -23,6 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::auth::{AuthPolicy, SeenAuth};
 use crate::certificate::Ca;
+use crate::effect::Wave;
 use crate::guard::GuardVerdict;
 use crate::ids::{ClusterId, MemberId, Revision};
 use crate::incarnation::{Admission, RestoreOrder};
@@ -50,9 +51,10 @@ pub use hashes::{COMPARED_WITHIN, Comparison, Hashes, KeysHash};
 pub use quarantine::Quarantine;
 
 pub use ended_pods::{EndedPods, RAN_WELL_FOR};
-pub use health::{READY_WITHIN, Unhealthy, Unready};
+pub use health::{CATCH_UP_ENTRIES, NoRoom, PodName, READY_WITHIN, ReplaceMember, Sick, Unhealthy, Unready};
 pub use issuance::{Asked, Issuance, IssuedLeaf, IssuedSecret, SeenCertificate};
 pub use leadership::TransferAttempt;
+pub use loss::MOUNTED_WITHIN;
 pub use network_policy::NetworkPolicy;
 pub use progress::{CommittedMark, DOUBT_INTERVAL, IN_SYNC_WITHIN, PROOF_INTERVAL, Proof};
 pub use published::{Published, Reader};
@@ -191,8 +193,8 @@ pub enum DefaultsTurn {
     Now,
     /// They wait for the next change of the spec: `spec.updates.operatorDefaults` is `OnNextChange`.
     OnNextChange,
-    /// Other clusters come first; which, and why.
-    After(String),
+    /// They wait for other clusters, or until this one is well.
+    After(Wave),
 }
 
 /// A member's Pod.

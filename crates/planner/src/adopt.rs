@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use quorate_model::adoption::Earlier;
+use quorate_model::effect::{EarlierData, FixedField, Foreign};
 use quorate_model::record::{Member, Stage};
 use quorate_model::snapshot::Volume;
 use quorate_model::target::Medium;
@@ -29,25 +30,25 @@ pub(crate) fn existing_data(draft: &mut Draft<'_>) -> Flow {
             draft.seen.volumes.values().filter_map(|volume| volume.cluster_id).collect();
         let unmatched = chosen(draft);
         let quarantined = draft.seen.volumes.iter().filter(|(_, volume)| volume.quarantine.is_some());
-        draft.wait(Waiting::ExistingData {
+        draft.wait(Waiting::EarlierData(EarlierData::Volumes {
             found: found.into_iter().collect(),
             volumes: draft.seen.volumes.keys().cloned().collect(),
             quarantined: quarantined.map(|(name, _)| name.clone()).collect(),
             unmatched,
-        });
+        }));
         let pods = safety::foreign_pods(draft.seen);
         if !pods.is_empty() {
-            draft.wait(Waiting::ForeignObjects(pods));
+            draft.wait(Waiting::ForeignObjects(pods.into_iter().map(Foreign::Object).collect()));
         }
         return DONE;
     };
     let refused = contradiction(draft, id).or_else(|| {
         let why = safety::may_adopt(draft.seen, id, &volumes).err()?;
-        Some(Waiting::AdoptionRefused(id, why))
+        Some(EarlierData::NotAdopted(id, why))
     });
     if let Some(why) = refused {
         keep_names(draft);
-        draft.wait(why);
+        draft.wait(Waiting::EarlierData(why));
         DONE
     } else {
         adopt(draft, id);
@@ -75,12 +76,12 @@ fn earlier_data(draft: &mut Draft<'_>) -> Flow {
     let why = match (draft.record.earlier.clone(), &draft.seen.restored_by) {
         (Some(earlier), _) if earlier.had_volumes => return ON,
         (Some(Earlier { cluster_id: cluster, voters, had_volumes: _ }), _) => {
-            Waiting::EarlierDataGone { cluster, voters }
+            EarlierData::Gone { cluster, voters }
         }
-        (None, Some(by)) => Waiting::RestoredWithoutData(by.clone()),
+        (None, Some(by)) => EarlierData::NotRestored(by.clone()),
         (None, None) => return ON,
     };
-    draft.wait(why);
+    draft.wait(Waiting::EarlierData(why));
     DONE
 }
 
@@ -117,23 +118,19 @@ fn volumes_of<'a>(draft: &Draft<'a>, id: ClusterId) -> Vec<(&'a MemberName, &'a 
 ///
 /// Where only the status of this EtcdCluster was lost, its members may run, and the edit was not carried out before either: T1 takes from
 /// the volumes what is fixed.
-fn contradiction(draft: &Draft<'_>, id: ClusterId) -> Option<Waiting> {
+fn contradiction(draft: &Draft<'_>, id: ClusterId) -> Option<EarlierData> {
     let desired = &draft.seen.desired;
     let is_own = |volume: &Volume| volume.cluster_uid.as_ref() == Some(&draft.seen.uid);
     if volumes_of(draft, id).into_iter().all(|(_, volume)| is_own(volume)) {
         return None;
     }
     if desired.storage.medium == Medium::Memory {
-        let field = "spec.storageSpec.medium";
-        return Some(Waiting::AdoptionDiffers { field, needed: "\"\"", found: "Memory" });
+        let field = FixedField::Medium { is: Medium::Disk, found: Medium::Memory };
+        return Some(EarlierData::Contradict(field));
     }
     let tls = volumes_of(draft, id).into_iter().find_map(|(_, volume)| volume.tls)?;
-    let provider = |tls: bool| if tls { "auto" } else { "disabled" };
-    (tls != desired.tls).then(|| Waiting::AdoptionDiffers {
-        field: "spec.tls.provider",
-        needed: provider(tls),
-        found: provider(desired.tls),
-    })
+    let field = FixedField::Tls { is: tls, found: desired.tls };
+    (tls != desired.tls).then_some(EarlierData::Contradict(field))
 }
 
 /// BX: records their members as voters, with the version that their volumes say. The target follows as after its loss (T1): the data

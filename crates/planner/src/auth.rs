@@ -11,6 +11,7 @@
 //! on again.
 
 use quorate_model::auth::{AuthChange, AuthStage, ClientGrace, Clients, Marked, Root, SeenAuth};
+use quorate_model::effect::{AuthChanging, AuthWait};
 use quorate_model::{Effect, EtcdCall, Step, Waiting};
 
 use crate::draft::Draft;
@@ -24,7 +25,7 @@ pub(crate) fn advance(draft: &mut Draft<'_>) {
     match draft.record.auth {
         None if is_target && is_wanted => {
             draft.write_record(Step::L1, |record| record.auth = Some(AuthStage::Preparing));
-            draft.wait(Waiting::AuthChanging("the members get the operator's credential first".to_owned()));
+            draft.wait(changing(AuthChanging::CredentialFirst));
         }
         None if is_target => record_what_is(draft),
         None => tell_of_others(draft),
@@ -39,7 +40,7 @@ pub(crate) fn advance(draft: &mut Draft<'_>) {
 fn tell_of_others(draft: &mut Draft<'_>) {
     let is_root = draft.seen.etcd.auth.as_ref().is_some_and(|seen| seen.clients == Clients::Root);
     if draft.seen.is_auth_not_ours(&draft.record) && !is_root {
-        draft.wait(Waiting::AuthNotOurs);
+        draft.wait(Waiting::Auth(AuthWait::NotOurs));
     }
 }
 
@@ -76,19 +77,19 @@ fn switch_on(draft: &mut Draft<'_>) {
         return;
     }
     if let Err(why) = safety::all_have_credential(draft.seen) {
-        draft.wait(Waiting::AuthChanging(why.to_string()));
+        draft.wait(changing(AuthChanging::Unsafe(why)));
         return;
     }
     if !make_root(draft, seen.root) || seen.clients == Clients::Root {
         return;
     }
     if !seen.others.is_empty() {
-        draft.wait(Waiting::OthersAreRoot(seen.others));
+        draft.wait(Waiting::Auth(AuthWait::OthersAreRoot(seen.others)));
         return;
     }
     // L7. Later they are no users, and refused.
     if let Some(user) = draft.seen.users_to_come.first() {
-        draft.wait(Waiting::AuthChanging(format!("EtcdUser {user} gets its user first")));
+        draft.wait(changing(AuthChanging::UserFirst(user.clone())));
         return;
     }
     enable(draft, &seen);
@@ -102,9 +103,7 @@ fn keep_on(draft: &mut Draft<'_>) {
         keep_clients(draft, &seen);
         return;
     }
-    draft.wait(Waiting::AuthChanging(
-        "etcd's auth is off, though the record has it on: it is enabled again".to_owned(),
-    ));
+    draft.wait(changing(AuthChanging::OnAgain));
     if look(draft).is_some() && make_root(draft, seen.root) {
         enable(draft, &seen);
     }
@@ -115,7 +114,7 @@ fn revoke(draft: &mut Draft<'_>, seen: &SeenAuth) {
     if draft.seen.auth_policy.keeps_orphans || !seen.has_orphans_to_go() {
         return;
     }
-    draft.wait(Waiting::UsersToRevoke);
+    draft.wait(Waiting::Auth(AuthWait::UsersToRevoke));
     // Who comes back under another uid gets the new user first.
     let comes = |user: &Marked| draft.seen.users_to_come.contains(user.name());
     let user = seen.to_revoke().find(|user| !comes(user)).cloned();
@@ -141,10 +140,10 @@ fn keep_clients(draft: &mut Draft<'_>, seen: &SeenAuth) {
         if is_due && is_fresh {
             make_clients(draft, seen.clients);
         } else if is_due {
-            draft.wait(Waiting::AuthChanging("a member is asked for the user of clients".to_owned()));
+            draft.wait(changing(AuthChanging::ClientsAsked));
         }
     } else if seen.clients == Clients::OfGrace {
-        draft.wait(Waiting::UsersToRevoke);
+        draft.wait(Waiting::Auth(AuthWait::UsersToRevoke));
         if is_fresh {
             change(draft, Step::L11, AuthChange::RemoveClientUser);
             change(draft, Step::L11, AuthChange::RemoveClientRole);
@@ -166,7 +165,7 @@ fn make_clients(draft: &mut Draft<'_>, clients: Clients) {
 /// Applications share one certificate. Before there was auth by the spec, people made its user root, so that the operator was one.
 fn tell_of_clients(draft: &mut Draft<'_>, seen: &SeenAuth) {
     if seen.clients == Clients::Root {
-        draft.wait(Waiting::ClientsAreRoot);
+        draft.wait(Waiting::Auth(AuthWait::ClientsAreRoot));
     }
 }
 
@@ -174,12 +173,12 @@ fn tell_of_clients(draft: &mut Draft<'_>, seen: &SeenAuth) {
 fn switch_off(draft: &mut Draft<'_>) {
     let Some(cluster) = draft.record.cluster_id else { return };
     if !draft.seen.is_auth_ordered_off(&draft.record) {
-        draft.wait(Waiting::AuthStaysOn(cluster));
+        draft.wait(Waiting::Auth(AuthWait::StaysOn(cluster)));
         keep_on(draft);
         return;
     }
     if let Err(why) = safety::may_disable_auth(draft.seen) {
-        draft.wait(Waiting::AuthOffRefused(why));
+        draft.wait(Waiting::Auth(AuthWait::OffRefused(why)));
         keep_on(draft);
         return;
     }
@@ -190,7 +189,7 @@ fn switch_off(draft: &mut Draft<'_>) {
         }),
         Some(SeenAuth { enabled: true, .. }) => {
             change(draft, Step::L9, AuthChange::Disable);
-            draft.wait(Waiting::AuthChanging("etcd's auth is being disabled, as ordered".to_owned()));
+            draft.wait(changing(AuthChanging::Disabling));
         }
     }
 }
@@ -204,7 +203,7 @@ fn make_root(draft: &mut Draft<'_>, root: Root) -> bool {
     ];
     let missing = all.into_iter().find(|(before, ..)| *before == root);
     if let Some((_, step, next)) = missing {
-        draft.wait(Waiting::AuthChanging("the user root is being made".to_owned()));
+        draft.wait(changing(AuthChanging::MakingRoot));
         change(draft, step, next);
     }
     missing.is_none()
@@ -227,7 +226,7 @@ fn enable(draft: &mut Draft<'_>, seen: &SeenAuth) {
     change(draft, Step::L4, AuthChange::AddRootUser);
     change(draft, Step::L6, AuthChange::GrantRoot);
     change(draft, Step::L8, AuthChange::Enable);
-    draft.wait(Waiting::AuthChanging("etcd's auth is being enabled".to_owned()));
+    draft.wait(changing(AuthChanging::Enabling));
 }
 
 fn change(draft: &mut Draft<'_>, step: Step, change: AuthChange) {
@@ -240,7 +239,11 @@ fn change(draft: &mut Draft<'_>, step: Step, change: AuthChange) {
 fn look(draft: &mut Draft<'_>) -> Option<SeenAuth> {
     let seen = draft.seen.etcd.auth.clone().filter(|seen| safety::is_fresh(seen.at, draft.now));
     if seen.is_none() {
-        draft.wait(Waiting::AuthChanging("a member is asked how far it is".to_owned()));
+        draft.wait(changing(AuthChanging::Asked));
     }
     seen
+}
+
+fn changing(next: AuthChanging) -> Waiting {
+    Waiting::Auth(AuthWait::Changing(next))
 }

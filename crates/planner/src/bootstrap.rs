@@ -11,9 +11,11 @@
 //! the names of members can write as soon as there is a leader. So an attempt is given up (BA) only before that.
 
 use quorate_model::auth::ClientGrace;
+use quorate_model::effect::{EarlierData, NoSnapshot, NotRestored, PodTrouble};
 use quorate_model::quorum::has_quorum;
 use quorate_model::record::{Abandoned, Member, Stage};
 use quorate_model::restore::Restore;
+use quorate_model::restore::RestoreFailure;
 use quorate_model::snapshot::{List, Pod};
 use quorate_model::{Effect, KubeEffect, MemberName, PeerUrl, Step, Token, Waiting};
 
@@ -43,13 +45,13 @@ pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
     if let Some(why) = draft.record.abandoned.or_else(|| reason_to_abandon(draft)) {
         draft.write_record(Step::BA, |record| record.abandoned = Some(why));
         if !delete_attempt(draft).is_done() {
-            draft.wait(Waiting::Clearing(why.as_str()));
+            draft.wait(Waiting::Clearing(why));
             return DONE;
         }
     }
     if draft.record.members.is_empty() {
         if let Some(pods) = unknown_pods(draft) {
-            draft.wait(Waiting::UnknownPods(pods));
+            draft.wait(Waiting::EarlierData(EarlierData::UnknownPods(pods)));
             return DONE;
         }
         if draft.seen.desired.size == 0 {
@@ -63,7 +65,7 @@ pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
         match restore::to_begin_with(draft) {
             Ok(restore) => begin_attempt(draft, restore),
             Err(why) => {
-                if let Some(name) = why.lacks.clone() {
+                if let NoSnapshot::Failed(RestoreFailure { lacks: Some(name), .. }) = why.clone() {
                     draft.propose(Effect::kube(Step::B1, KubeEffect::CreateBackup { name }));
                 }
                 draft.wait(Waiting::NoSnapshot(why));
@@ -302,16 +304,20 @@ fn create_pods(draft: &mut Draft<'_>) {
                 if let Some(failure) = &pod.restore_failure
                     && !(pod.runs || pod.fetches) =>
             {
-                draft.wait(Waiting::RestoreFailed(member.clone(), failure.clone()));
+                let failure = NotRestored::Failed(failure.clone());
+                draft.wait(Waiting::NotRestored(member.clone(), failure));
             }
-            Some(pod) if let Some(why) = restore::unmounted(draft, pod) => {
-                draft.wait(Waiting::PodStuck(member.clone(), why.to_owned()));
+            Some(pod) if restore::is_unmounted(draft, pod) => {
+                draft.wait(Waiting::PodStuck(member.clone(), PodTrouble::SnapshotNotMounted));
             }
             Some(pod) => match (&pod.trouble, &pod.guard) {
                 (_, Some((verdict, why))) => {
-                    draft.wait(Waiting::PodStuck(member.clone(), format!("{verdict}: {why}")));
+                    let why = PodTrouble::Guard(*verdict, why.clone());
+                    draft.wait(Waiting::PodStuck(member.clone(), why));
                 }
-                (Some(why), None) => draft.wait(Waiting::PodStuck(member.clone(), why.clone())),
+                (Some(why), None) => {
+                    draft.wait(Waiting::PodStuck(member.clone(), PodTrouble::Says(why.clone())));
+                }
                 (None, None) if pod.ip.is_none() => draft.wait(Waiting::PodStarting(member.clone())),
                 (None, None) if pod.restores && !pod.has_run && draft.status_of(member).is_none() => {
                     draft.wait(Waiting::Restoring(member.clone(), pod.restore_failure.clone()));

@@ -3,7 +3,7 @@
 //! B2 create the authorities; I1 record their fingerprints; I2 create the leaves; I3 renew each leaf in place; I4 keep the Secrets
 //! of the authorities beyond their owner. etcd reads its leaf at every handshake, so nothing restarts.
 
-use quorate_model::effect::AuthorityPlace;
+use quorate_model::effect::{AuthorityPlace, AuthorityWait, NotSigned, NotTaken};
 use quorate_model::snapshot::{Authority, AuthorityLoss, AuthoritySecret, Certificates, LeafSecret, Signing};
 use quorate_model::{Ca, Effect, Fingerprint, KubeEffect, Leaf, Step, Waiting};
 
@@ -38,7 +38,8 @@ pub(crate) fn provide(draft: &mut Draft<'_>) -> Progress {
             }
             // Where every leaf exists, nothing waits for it: the members serve on, and TLSReady reports it.
             Signing::Lost(loss) if !seen.are_complete(&draft.record) => {
-                draft.wait(Waiting::AuthorityLost { secret: seen.authority_name(ca), loss });
+                let lost = AuthorityWait::Lost { secret: seen.authority_name(ca), loss };
+                draft.wait(Waiting::Authority(lost));
             }
             Signing::Lost(_) => {}
         }
@@ -89,7 +90,8 @@ fn create(draft: &mut Draft<'_>, ca: Ca, seen: &Certificates) {
     let named = seen.given.as_ref().filter(|_| ca == Ca::Clients);
     let given = match named.map(|named| (named, named.usable(&draft.record, draft.now))) {
         Some((named, Err(why))) => {
-            draft.wait(Waiting::AuthorityRefused { secret: named.secret.clone(), why });
+            let why = NotTaken::Unusable { secret: named.secret.clone(), why };
+            draft.wait(Waiting::Authority(AuthorityWait::Refused(why)));
             return;
         }
         Some((_, Ok(authority))) => Some(authority.fingerprint.clone()),
@@ -126,9 +128,9 @@ pub(crate) fn renew(draft: &mut Draft<'_>) {
 }
 
 /// Why this leaf could not be signed now, or copied; `None` if it could, or is there.
-pub(crate) fn why_not_signed(draft: &Draft<'_>, leaf: Leaf) -> Option<String> {
+pub(crate) fn why_not_signed(draft: &Draft<'_>, leaf: Leaf) -> Option<NotSigned> {
     let Some(seen) = draft.seen.certificates.as_ref() else {
-        return Some("tls.provider is disabled".to_owned());
+        return Some(NotSigned::NoTls);
     };
     if seen.leaves.contains_key(&leaf) {
         return None;
@@ -136,28 +138,17 @@ pub(crate) fn why_not_signed(draft: &Draft<'_>, leaf: Leaf) -> Option<String> {
     match draft.seen.signing(seen, &draft.record, leaf.ca()) {
         Signing::With(_, authority) if seen.can_have(leaf, authority, draft.now) => None,
         Signing::With(_, authority) if authority.keyless => Some(why_not_given(draft, seen, leaf)),
-        Signing::With(..) => {
-            Some(format!("the certificate authority in {} has ended", seen.authority_name(leaf.ca())))
-        }
-        Signing::ToCreate => Some(format!("{} does not exist yet", seen.authority_name(leaf.ca()))),
-        Signing::Lost(loss) => {
-            Some(format!("the certificate authority is lost. {}: {loss}", seen.authority_name(leaf.ca())))
-        }
+        Signing::With(..) => Some(NotSigned::Ended(seen.authority_name(leaf.ca()))),
+        Signing::ToCreate => Some(NotSigned::NotCreated(seen.authority_name(leaf.ca()))),
+        Signing::Lost(loss) => Some(NotSigned::Lost { secret: seen.authority_name(leaf.ca()), loss }),
     }
 }
 
 /// Why a leaf that comes from somewhere else cannot be copied.
-fn why_not_given(draft: &Draft<'_>, seen: &Certificates, leaf: Leaf) -> String {
-    match &seen.given {
-        None => "the key of the authority is somewhere else, and spec.tls does not say any more where certificates come from".to_owned(),
-        Some(given) => given.leaf(leaf, draft.now).err().unwrap_or_else(|| {
-            format!(
-                "the {leaf} certificate that comes with {} is of another authority than that which members trust. That one takes its place by a \
-                 rotation first, once all certificates are of it",
-                given.secret
-            )
-        }),
-    }
+fn why_not_given(draft: &Draft<'_>, seen: &Certificates, leaf: Leaf) -> NotSigned {
+    let Some(given) = &seen.given else { return NotSigned::NotNamed };
+    let of_another = NotSigned::OfAnother { leaf, secret: given.secret.clone() };
+    given.leaf(leaf, draft.now).err().map_or(of_another, NotSigned::NotGiven)
 }
 
 /// I4, for the Secret of an adopted cluster, and one to which somebody gave an owner.
@@ -215,7 +206,10 @@ fn sign(draft: &mut Draft<'_>, seen: &Certificates) {
         if !seen.can_have(leaf, authority, draft.now) {
             match present {
                 None if authority.keyless => wait_for_given(draft, seen),
-                None => draft.wait(Waiting::AuthorityEnded(seen.authority_name(leaf.ca()))),
+                None => {
+                    let secret = seen.authority_name(leaf.ca());
+                    draft.wait(Waiting::Authority(AuthorityWait::Ended(secret)));
+                }
                 Some(_) => {}
             }
             continue;
@@ -240,15 +234,14 @@ fn sign(draft: &mut Draft<'_>, seen: &Certificates) {
 
 /// A leaf that is missing comes from somewhere else, and is not there, or is of another authority.
 fn wait_for_given(draft: &mut Draft<'_>, seen: &Certificates) {
-    let (secret, why) = match &seen.given {
-        None => ("spec.tls".to_owned(), "it does not say any more where certificates come from".to_owned()),
-        Some(given) => {
-            let other = "what is there is of another authority than that which members trust, which takes its place by a rotation";
-            let why = given.usable(&draft.record, draft.now).err();
-            (given.secret.clone(), why.unwrap_or_else(|| other.to_owned()))
-        }
+    let why = match &seen.given {
+        None => NotTaken::NotNamed,
+        Some(given) => match given.usable(&draft.record, draft.now) {
+            Ok(_) => NotTaken::OfAnother(given.secret.clone()),
+            Err(why) => NotTaken::Unusable { secret: given.secret.clone(), why },
+        },
     };
-    draft.wait(Waiting::AuthorityRefused { secret, why });
+    draft.wait(Waiting::Authority(AuthorityWait::Refused(why)));
 }
 
 fn propose_renewal(draft: &mut Draft<'_>, leaf: Leaf, secret: &LeafSecret, authority: &Authority) {

@@ -1,6 +1,7 @@
 //! Commits the spec as the target, at safe points only, so that an edit in the middle of a change cannot mix two plans. A
 //! stuck step is a safe point: the edit that repairs it must be accepted at once.
 
+use quorate_model::effect::{AuthChanging, AuthWait, FixedField, SafePoint};
 use quorate_model::record::{Leaving, Stage, Turn};
 use quorate_model::target::{Medium, PodRevision, PodTemplate};
 use quorate_model::{Leaf, MemberName, Step, Target, Version, Waiting};
@@ -90,7 +91,7 @@ fn edit(draft: &mut Draft<'_>, committed: &Target) {
     if let Some(member) = &learner
         && !may_make_way(draft, &desired)
     {
-        draft.wait(Waiting::SafePoint(format!("the edit is committed once learner {member} is a voter")));
+        draft.wait(Waiting::SafePoint(SafePoint::Learner(member.clone())));
         return;
     }
     let mut permit = upgrade::permits(draft.seen, &draft.record, draft.now, desired.version);
@@ -119,24 +120,19 @@ fn edit(draft: &mut Draft<'_>, committed: &Target) {
         && let Some(why) = certificates::why_not_signed(draft, Leaf::Operator)
     {
         // Named here: no other condition is about a certificate that the cluster does not have yet.
-        let why = format!(
-            "etcd's auth is enabled once there can be a certificate of its user root, which there cannot: {why}"
-        );
-        draft.wait(Waiting::AuthChanging(why.clone()));
-        draft.wait(Waiting::SafePoint(why));
+        draft.wait(Waiting::Auth(AuthWait::Changing(AuthChanging::NoRootCertificate(why.clone()))));
+        draft.wait(Waiting::SafePoint(SafePoint::NoRootCertificate(why)));
         desired = committed.clone().with_what_is_always_safe(&desired);
     }
     // R21: its members move to new claims first. While versions are mixed none may join, and these members cannot be restarted.
     if desired.version.line() != committed.version.line() && claims::outlive_no_stop(draft) {
-        let why = "another minor version waits: PersistentVolumeClaims of members are being deleted, and their data would go with the Pods";
-        draft.wait(Waiting::SafePoint(why.to_owned()));
+        draft.wait(Waiting::SafePoint(SafePoint::VersionAfterClaims));
         desired = committed.clone().with_what_is_always_safe(&desired);
     }
     // Every other part of the edit may be what lets them.
     if desired.size == 0 && committed.size > 0 && claims::outlive_no_stop(draft) {
         desired.size = committed.size;
-        let why = "size zero waits: PersistentVolumeClaims of members are being deleted, and their data would go with the Pods";
-        draft.wait(Waiting::SafePoint(why.to_owned()));
+        draft.wait(Waiting::SafePoint(SafePoint::SizeZeroAfterClaims));
     }
     let is_by_operator = waves::is_by_operator(&desired, committed);
     if is_by_operator && !waves::may_take_defaults(draft) {
@@ -165,8 +161,7 @@ fn edit(draft: &mut Draft<'_>, committed: &Target) {
     if let Some(member) = learner
         && let Some(why) = grow::why_held_up(draft, &member)
     {
-        let why = format!("{member} makes way for the edit: {why}");
-        draft.wait(Waiting::SafePoint(why));
+        draft.wait(Waiting::SafePoint(SafePoint::LearnerMakesWay(member.clone(), why)));
         draft.enter(Step::G5, &member, Stage::Leaving(Leaving::RolledBack));
     }
 }
@@ -218,21 +213,17 @@ fn desired(draft: &Draft<'_>, committed: &Target) -> Target {
 /// which on no attempt is given up, and the record of the cluster ID.
 fn report_what_came_too_late(draft: &mut Draft<'_>, committed: &Target) {
     let desired = &draft.seen.desired;
-    let provider = |target: &Target| if target.tls { "auto" } else { "disabled" }.to_owned();
-    let medium = |target: &Target| match target.storage.medium {
-        Medium::Disk => String::new(),
-        Medium::Memory => "Memory".to_owned(),
-    };
-    let access_mode = |target: &Target| target.storage.access_mode.clone();
     let fields = [
-        ("spec.tls.provider", provider(committed), provider(desired)),
-        ("spec.storageSpec.medium", medium(committed), medium(desired)),
-        ("spec.storageSpec.accessModes", access_mode(committed), access_mode(desired)),
+        (committed.tls != desired.tls).then_some(FixedField::Tls { is: committed.tls, found: desired.tls }),
+        (committed.storage.medium != desired.storage.medium)
+            .then_some(FixedField::Medium { is: committed.storage.medium, found: desired.storage.medium }),
+        (committed.storage.access_mode != desired.storage.access_mode).then(|| FixedField::AccessMode {
+            is: committed.storage.access_mode.clone(),
+            found: desired.storage.access_mode.clone(),
+        }),
     ];
-    for (field, committed, found) in fields {
-        if committed != found {
-            draft.wait(Waiting::EditedTooLate { field, committed, found });
-        }
+    for field in fields.into_iter().flatten() {
+        draft.wait(Waiting::EditedTooLate(field));
     }
 }
 

@@ -3,13 +3,11 @@
 //! member are those of the lower version, while all binaries are still the newer ones; V4 commit the lower version, which is then rolled out;
 //! V5 etcd has ended the downgrade. VC: the order was withdrawn before V4, or the higher version is desired again, so cancel.
 
-use quorate_model::effect::DowngradeAction;
+use quorate_model::effect::{DowngradeAction, Downgrading};
 use quorate_model::{Effect, EtcdCall, MemberName, Minor, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
 use crate::{claims, facts, safety, upgrade};
-
-const CLAIMS_GO: &str = "PersistentVolumeClaims of members are being deleted, and these members move to new ones first; where spec.recovery.enabled is false, on order";
 
 pub(crate) fn settle(draft: &mut Draft<'_>) -> Flow {
     let Some(committed) = draft.record.target.as_ref().map(|target| target.version.line()) else { return ON };
@@ -18,39 +16,32 @@ pub(crate) fn settle(draft: &mut Draft<'_>) -> Flow {
         // V4
         (_, Some(to)) if to == committed => {
             if all_run(draft, to) {
-                draft.wait(Waiting::Downgrading(format!(
-                    "every member runs {to}, and etcd ends the downgrade within seconds"
-                )));
+                draft.wait(Waiting::Downgrading(Downgrading::Ending(to)));
             } else if let Some(runs) = image_stays_newer(draft, to) {
-                draft.wait(Waiting::Downgrading(format!(
-                    "spec.image names its version itself: every member runs it already, and it is etcd {runs}. Name an image of etcd {to}, or set spec.version back to {runs}"
-                )));
+                draft.wait(Waiting::Downgrading(Downgrading::ImageStays { runs, to }));
             }
             ON
         }
         // R21: its members move to new claims first, and none may join while a downgrade is in force (R20).
         (Some(_), Some(to)) if claims::outlive_no_stop(draft) => {
-            draft
-                .wait(Waiting::Downgrading(format!("the downgrade to {to} is being cancelled: {CLAIMS_GO}")));
+            draft.wait(Waiting::Downgrading(Downgrading::CancellingForClaims(to)));
             ask(draft, to, [(Step::VC, DowngradeAction::Cancel)])
         }
         (Some(_), None) if claims::outlive_no_stop(draft) => {
-            draft.wait(Waiting::Downgrading(format!("etcd is not asked to go back yet: {CLAIMS_GO}")));
+            draft.wait(Waiting::Downgrading(Downgrading::ClaimsFirst));
             ON
         }
         // V3
         (Some(line), Some(to)) if line == to => {
-            draft.wait(Waiting::Downgrading(format!(
-                "etcd lowers the version of its data to {to}, while all members still run the newer version"
-            )));
+            draft.wait(Waiting::Downgrading(Downgrading::Lowering(to)));
             ON
         }
         (_, Some(to)) => {
-            draft.wait(Waiting::Downgrading(format!("the downgrade to {to} is being cancelled")));
+            draft.wait(Waiting::Downgrading(Downgrading::Cancelling(to)));
             ask(draft, to, [(Step::VC, DowngradeAction::Cancel)])
         }
         (Some(line), None) => {
-            draft.wait(Waiting::Downgrading(format!("etcd is asked to go back to {line}")));
+            draft.wait(Waiting::Downgrading(Downgrading::Asked(line)));
             ask(draft, line, [(Step::V1, DowngradeAction::Validate), (Step::V2, DowngradeAction::Enable)])
         }
         (None, None) => {

@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use quorate_model::effect::{Rehearsal, Unsafe};
+use quorate_model::effect::{Foreign, Rehearsal, Unsafe};
 use quorate_model::record::{Leaving, Member, QuarantineCause, Stage};
 use quorate_model::snapshot::{DOUBT_INTERVAL, Listed, PROOF_INTERVAL, Pod, StatusReply, Unhealthy, Volume};
 use quorate_model::{
@@ -339,7 +339,7 @@ impl<'a> Draft<'a> {
             }
             Some(_) => {
                 let name = format!("PersistentVolumeClaim {}/{member}", self.seen.cluster.namespace);
-                self.wait(Waiting::ForeignObjects(vec![name]));
+                self.wait(Waiting::ForeignObjects(vec![Foreign::Object(name)]));
                 Progress::Pending
             }
             None => {

@@ -6,6 +6,7 @@ mod turns;
 use std::fmt;
 use std::str::FromStr;
 
+use quorate_model::effect::{TakingTurns, Wave};
 use quorate_model::mutants::{Rule, is_broken};
 use quorate_model::record::Turn;
 use quorate_model::snapshot::DefaultsTurn;
@@ -21,9 +22,6 @@ pub const PARKED_AFTER: Span = Span::seconds(600);
 pub fn is_parked(turn: Turn, now: Instant) -> bool {
     now - turn.since > PARKED_AFTER && !is_broken(Rule::TurnsParked)
 }
-
-/// How many names a message has.
-const NAMES: usize = 3;
 
 /// How many clusters may take new defaults at a time: so many, and so many percent of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,53 +52,29 @@ pub fn turn(own: &Rolling, rolling: &[Rolling], all: usize, limit: Limit) -> Def
     if rolling.iter().any(|cluster| cluster.name == own.name) {
         return DefaultsTurn::Now;
     }
+    // It gets no turn: its members could not be restarted, and every other cluster would wait for it.
     if let Some(why) = own.unwell.as_ref().filter(|_| !is_broken(Rule::TurnsWell)) {
-        return passed_over(why);
+        return DefaultsTurn::After(Wave::PassedOver(why.clone()));
     }
     if let Some((name, why)) =
         rolling.iter().find_map(|cluster| Some((&cluster.name, cluster.stuck.as_ref()?)))
         && !is_broken(Rule::TurnsStopped)
     {
-        return DefaultsTurn::After(format!(
-            "the operator's new defaults wait: EtcdCluster {name} has taken them and does not get ready ({why}). They reach no \
-             other cluster until it does, or is paused"
-        ));
+        return DefaultsTurn::After(Wave::Stopped { cluster: name.clone(), why: why.clone() });
     }
     let (most, interrupted) = (limit.of(all), limit.of_interrupted());
     if rolling.len() >= most && !is_broken(Rule::TurnsLimit) {
-        return DefaultsTurn::After(format!(
-            "the operator's new defaults wait for their turn: {} take them now, and at most {most} may at a time \
-             (--max-clusters-rolling={limit})",
-            names(rolling.iter())
-        ));
+        return DefaultsTurn::After(Wave::Full(turns(rolling.iter(), most, limit)));
     }
     let alike = || rolling.iter().filter(|cluster| cluster.interrupted);
     if own.interrupted && alike().count() >= interrupted {
-        return DefaultsTurn::After(format!(
-            "the operator's new defaults wait for their turn: {} take them now. Of clusters with fewer than three members, which a \
-             restart interrupts, at most {interrupted} may at a time (--max-clusters-rolling={limit})",
-            names(alike())
-        ));
+        return DefaultsTurn::After(Wave::FullOfInterrupted(turns(alike(), interrupted, limit)));
     }
     DefaultsTurn::Now
 }
 
-/// A cluster that is not well gets no turn: its members could not be restarted, and every other cluster would wait for it. Where it says so,
-/// nobody waits for it.
-pub(crate) fn passed_over(why: &str) -> DefaultsTurn {
-    let why = why.trim_end_matches('.');
-    DefaultsTurn::After(format!(
-        "the operator's new defaults pass this EtcdCluster over while it is not well ({why}), and no other one waits for it. Repair it: it \
-         takes them when it is well again, or with the next change of its spec"
-    ))
-}
-
-fn names<'a>(clusters: impl Iterator<Item = &'a Rolling>) -> String {
-    let all: Vec<&str> = clusters.map(|cluster| cluster.name.as_str()).collect();
-    match all.len().saturating_sub(NAMES) {
-        0 => all.join(", "),
-        more => format!("{} and {more} more", all[..NAMES].join(", ")),
-    }
+fn turns<'a>(now: impl Iterator<Item = &'a Rolling>, most: usize, limit: Limit) -> TakingTurns {
+    TakingTurns { now: now.map(|cluster| cluster.name.clone()).collect(), most, limit: limit.to_string() }
 }
 
 impl Limit {
@@ -194,7 +168,8 @@ mod tests {
         else {
             panic!("a third one")
         };
-        assert!(why.contains("b/y, c/z") && why.contains("at most 2"), "{why}");
+        let now = vec!["b/y".to_owned(), "c/z".to_owned()];
+        assert_eq!(why, Wave::Full(TakingTurns { now, most: 2, limit: "2".to_owned() }));
         assert_eq!(
             turn(&cluster("b/y", false), &rolling(&["b/y", "c/z", "d/w"]), 9, limit),
             DefaultsTurn::Now
@@ -208,7 +183,8 @@ mod tests {
         let DefaultsTurn::After(why) = turn(&cluster("a/one", true), &one, 100, limit) else {
             panic!("two are down at the same time")
         };
-        assert!(why.contains("b/one") && why.contains("at most 1"), "{why}");
+        let now = vec!["b/one".to_owned()];
+        assert_eq!(why, Wave::FullOfInterrupted(TakingTurns { now, most: 1, limit: limit.to_string() }));
         assert_eq!(turn(&cluster("a/three", false), &one, 100, limit), DefaultsTurn::Now);
         assert_eq!(turn(&cluster("a/one", true), &rolling(&["b/three"]), 100, limit), DefaultsTurn::Now);
         assert_eq!(turn(&cluster("b/one", true), &one, 100, limit), DefaultsTurn::Now, "it goes on");
@@ -221,7 +197,7 @@ mod tests {
         let limit = Limit { base: 9, percent: 0 };
         let sick = Rolling { unwell: Some("demo-0: no node fits.".to_owned()), ..cluster("a/x", false) };
         let DefaultsTurn::After(why) = turn(&sick, &rolling(&[]), 9, limit) else { panic!("it gets a turn") };
-        assert!(why.contains("(demo-0: no node fits), and no other one waits"), "{why}");
+        assert_eq!(why, Wave::PassedOver("demo-0: no node fits.".to_owned()));
         assert_eq!(turn(&sick, &rolling(&["a/x"]), 9, limit), DefaultsTurn::Now, "it began when it was well");
     }
 
@@ -365,7 +341,8 @@ mod tests {
         let DefaultsTurn::After(why) = turn(&cluster("a/x", false), &some, 9, limit) else {
             panic!("it goes on")
         };
-        assert!(why.contains("b/y") && why.contains("ErrImagePull"), "{why}");
+        let stopped = Wave::Stopped { cluster: "b/y".to_owned(), why: "demo-0: ErrImagePull".to_owned() };
+        assert_eq!(why, stopped);
         assert_eq!(
             turn(&cluster("b/y", false), &some, 9, limit),
             DefaultsTurn::Now,

@@ -2,7 +2,9 @@
 //! initial cluster; G5 wait until it is started and in sync, label its Pod joined, and write its identity on its volume; G6 promote.
 //! Every step depends on what is observed, so after a crash the next pass continues. A learner without progress is rolled back.
 
-use quorate_model::effect::{Boot, LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE, Unsafe};
+use quorate_model::effect::{
+    Boot, GivenUp, HeldUp, LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE, PodTrouble, SafePoint, Unsafe,
+};
 use quorate_model::record::{FailedLearners, Leaving, Stage};
 use quorate_model::snapshot::{Pod, Unhealthy};
 use quorate_model::{Effect, EtcdCall, Instant, KubeEffect, MemberName, PeerUrl, Span, Step, Waiting};
@@ -23,10 +25,12 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
     if draft.listed(&name).is_none() && member.id.is_none() && facts::lost_voter(draft).is_some() {
         return ON;
     }
-    if let Some(RollBack { why, failed }) = reason_to_roll_back(draft, &name, member.since) {
-        draft.wait(Waiting::SafePoint(why.clone()));
-        if failed && !replace::make_place(draft, &name) {
-            count_failure(draft, why);
+    if let Some(why) = reason_to_roll_back(draft, &name, member.since) {
+        draft.wait(Waiting::SafePoint(SafePoint::LearnerGivenUp(name.clone(), why.clone())));
+        if let Some(failure) = why.failure(&name)
+            && !replace::make_place(draft, &name)
+        {
+            count_failure(draft, failure);
         }
         draft.enter(Step::G5, &name, Stage::Leaving(Leaving::RolledBack));
         return crate::shrink::finish(draft);
@@ -77,72 +81,63 @@ fn waits_for_others(draft: &mut Draft<'_>) -> bool {
     }
 }
 
-/// Why a learner is rolled back.
-struct RollBack {
-    why: String,
-    /// It failed, so the next one is added with growing delay. Else it makes way for something else.
-    failed: bool,
-}
-
 /// A learner takes no redundancy, and no other change of membership begins beside it (R5). So it makes way at once for whatever is more urgent,
 /// and is given up when it is not promoted in time.
-fn reason_to_roll_back(draft: &Draft<'_>, name: &MemberName, since: Instant) -> Option<RollBack> {
+fn reason_to_roll_back(draft: &Draft<'_>, name: &MemberName, since: Instant) -> Option<GivenUp> {
     if draft.is_listed_voter(name) {
         return None;
     }
     if let Some(what) = more_urgent(draft, name) {
-        return Some(RollBack { why: format!("{name} makes way: {what}"), failed: false });
+        return Some(what);
     }
     // Joining may be what raises the alarm: the next one comes with growing delay.
     if draft.listed(name).is_some() && draft.seen.is_alarmed(draft.now) {
-        let why = "data of members differ (alarm CORRUPT), and those of a learner are not compared";
-        return Some(RollBack { why: format!("{name} makes way: {why}"), failed: true });
+        return Some(GivenUp::DataDiffer);
     }
-    let deadline = deadline(draft, name);
+    let within = deadline(draft, name);
     // A learner that still receives data has time.
     let progress =
         draft.seen.etcd.learner_progress.as_ref().filter(|(learner, at)| learner == name && *at <= draft.now);
     let since = progress.map_or(since, |(_, at)| since.max(*at));
-    (draft.earliest() - since > deadline).then(|| {
+    (draft.earliest() - since > within).then(|| {
         let trouble = draft.pod(name).and_then(|pod| {
             let refused = pod.guard.as_ref().map(|(verdict, why)| format!("{verdict}: {why}"));
             refused.or_else(|| pod.trouble.clone())
         });
-        let why = trouble.map_or_else(String::new, |trouble| format!(" ({trouble})"));
-        RollBack { why: format!("{name} did not get in sync within {deadline}{why}"), failed: true }
+        GivenUp::NotInSync { within, trouble }
     })
 }
 
 /// What comes before a learner, if something does.
-fn more_urgent(draft: &Draft<'_>, name: &MemberName) -> Option<String> {
+fn more_urgent(draft: &Draft<'_>, name: &MemberName) -> Option<GivenUp> {
     let size = draft.record.target.as_ref()?.size;
     let is_lost = facts::lost_its_volume(draft, name) || has_run_on_nothing_known(draft, name);
     if is_lost || draft.seen.claim_is_terminating(&draft.record, name) {
-        return Some("its volume is gone, or is being deleted".to_owned());
+        return Some(GivenUp::VolumeGone);
     }
     if draft.record.voters().count() >= size + replace::surplus(draft) {
-        return Some("it is no longer desired".to_owned());
+        return Some(GivenUp::NotWanted);
     }
     // Rollouts wait for it, and it for a rollout.
     let is_listed = draft.listed(name).is_some();
     let admits = if is_listed { safety::membership_may_change } else { safety::members_may_join };
     if let Err(why @ Unsafe::VersionsMixed(_)) = admits(draft.seen, &draft.record, draft.now) {
-        return Some(why.to_string());
+        return Some(GivenUp::Unsafe(why));
     }
     // The lost member must be removed first (R6).
     if let Some(lost) = facts::lost_voter(draft) {
-        return Some(format!("{lost} has no usable data, and it is replaced first"));
+        return Some(GivenUp::LostFirst(lost));
     }
     if maintain::needs_learner_gone(draft) {
-        return Some("a database is full, and it is given room again first".to_owned());
+        return Some(GivenUp::DatabaseFull);
     }
     // What would cure that voter does not begin beside a learner.
     let voter = facts::unhealthy_for_long(draft, None).filter(|_| is_listed)?;
-    Some(format!("{voter} has not been healthy for more than {LEARNER_DEADLINE}, so no member is promoted"))
+    Some(GivenUp::VoterUnhealthy(voter))
 }
 
 /// Why a learner is not promoted, and will not be soon, so that an edit need not wait for it.
-pub(crate) fn why_held_up(draft: &Draft<'_>, learner: &MemberName) -> Option<String> {
+pub(crate) fn why_held_up(draft: &Draft<'_>, learner: &MemberName) -> Option<HeldUp> {
     if draft.is_listed_voter(learner) {
         return None;
     }
@@ -150,16 +145,14 @@ pub(crate) fn why_held_up(draft: &Draft<'_>, learner: &MemberName) -> Option<Str
         // Where the line is too thin for what is written, etcd sends one snapshot after the other, and each counts as received.
         let since = draft.record.members.get(learner)?.since;
         let limit = LEARNER_DEADLINE.max(copied_within(draft));
-        return (draft.earliest() - since > limit)
-            .then(|| format!("it has no copy of the leader's database after more than {limit}"));
+        return (draft.earliest() - since > limit).then_some(HeldUp::NoCopy(limit));
     }
     let mut voters = draft.record.voters();
     if let Some(voter) = voters.find(|voter| draft.seen.etcd.unhealthy_since.contains_key(*voter)) {
-        return Some(format!("it is not promoted while {voter} is not healthy"));
+        return Some(HeldUp::Voter(voter.clone()));
     }
     let (_, last) = draft.seen.etcd.learner_progress.as_ref().filter(|(of, _)| of == learner)?;
-    (draft.now - *last > LEARNER_DEADLINE)
-        .then(|| format!("it has not come closer to the leader for more than {LEARNER_DEADLINE}"))
+    (draft.now - *last > LEARNER_DEADLINE).then_some(HeldUp::NoProgress)
 }
 
 /// Whether the list has a learner as started, and neither status nor Kubernetes knows a volume of it: a volume is recorded before its Pod is
@@ -231,7 +224,7 @@ fn start(draft: &mut Draft<'_>, name: &MemberName) {
 /// G5 and G6. Level-triggered: etcd decides whether the learner is in sync, and is asked again on every pass.
 fn promote(draft: &mut Draft<'_>, name: &MemberName, id: quorate_model::MemberId) {
     if let Some(trouble) = draft.pod(name).and_then(|pod| pod.trouble.clone()) {
-        draft.wait(Waiting::PodStuck(name.clone(), trouble));
+        draft.wait(Waiting::PodStuck(name.clone(), PodTrouble::Says(trouble)));
     }
     draft.wait(catches_up(draft, name));
     let started =

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use quorate_model::effect::{AuthWait, Foreign, NoList};
+use quorate_model::snapshot::Sick;
 use quorate_model::{Ca, ManagedObject, MemberName, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
@@ -80,29 +82,24 @@ pub(crate) fn on_clock(draft: &mut Draft<'_>) {
 /// Objects that this EtcdCluster does not own have its names. A running cluster is still maintained; a new one is not
 /// bootstrapped, unless it is the connection Secret alone, which no member needs.
 pub(crate) fn on_foreign_objects(draft: &mut Draft<'_>) -> Flow {
-    let authorities: Vec<String> = authorities_of_others(draft).collect();
+    let authorities: Vec<Foreign> = authorities_of_others(draft).collect();
     if draft.seen.foreign.is_empty() && authorities.is_empty() {
         return ON;
     }
     let is_needed = |object: &ManagedObject| *object != ManagedObject::Connection;
     let any_needed = draft.seen.foreign.keys().any(is_needed) || !authorities.is_empty();
-    let objects = draft.seen.foreign.values().cloned().chain(authorities).collect();
+    let objects = draft.seen.foreign.values().cloned().map(Foreign::Object).chain(authorities).collect();
     draft.wait(Waiting::ForeignObjects(objects));
     if draft.record.is_bootstrapped() || !any_needed { ON } else { DONE }
 }
 
 /// R19: the Secrets of authorities that somebody put there, with what makes one this cluster's own.
-fn authorities_of_others(draft: &Draft<'_>) -> impl Iterator<Item = String> {
+fn authorities_of_others(draft: &Draft<'_>) -> impl Iterator<Item = Foreign> {
     let seen = draft.seen;
     let names = seen.certificates.iter().flat_map(|own| &own.authority_names);
     let of_others: Vec<Ca> = seen.authorities_of_others(&draft.record).collect();
     let names = names.filter(move |(ca, _)| of_others.contains(ca));
-    names.map(|(_, name)| {
-        format!(
-            "{name} (a certificate authority of no volume of this cluster: delete it, or, if it is to sign, annotate it with {}={})",
-            "operator.etcd.io/cluster-uid", seen.uid
-        )
-    })
+    names.map(|(_, name)| Foreign::Authority { secret: name.clone(), uid: seen.uid.clone() })
 }
 
 /// R11: without quorum, Pods were restarted on their own volumes; nothing else is done.
@@ -122,12 +119,12 @@ pub(crate) fn without_quorum(draft: &mut Draft<'_>) -> Flow {
         return DONE;
     }
     if let Some(kept_out) = kept_out {
-        draft.wait(Waiting::AuthEnabled(kept_out));
+        draft.wait(Waiting::Auth(AuthWait::KeptOut(kept_out)));
         return DONE;
     }
     let voters: BTreeSet<&MemberName> = safety::voters_by_record(&draft.record).collect();
     let healthy = voters.iter().filter(|voter| draft.status_of(voter).is_some()).count();
-    let why = draft.seen.etcd.list_failure.clone().unwrap_or_default();
+    let why = draft.seen.etcd.list_failure.clone().map(NoList::Says);
     let voters = voters.len();
     draft.wait(Waiting::Quorum { healthy, voters, why });
     DONE
@@ -135,7 +132,7 @@ pub(crate) fn without_quorum(draft: &mut Draft<'_>) -> Flow {
 
 /// Members with a Pod that count for quorum and are not healthy, and why. Of a database that is full, `maintain` says what is done.
 /// A Pod that is not ready yet after its defragmentation will be.
-fn unhealthy(draft: &Draft<'_>) -> Vec<(MemberName, String)> {
+fn unhealthy(draft: &Draft<'_>) -> Vec<(MemberName, Sick)> {
     safety::voters_by_record(&draft.record)
         .filter(|member| draft.via().is_none() || draft.listed(member).is_some())
         .filter(|member| draft.pod(member).is_some_and(|pod| !pod.terminating && !pod.finished))

@@ -5,9 +5,10 @@
 //! An old majority that runs somewhere, unseen, would acknowledge writes beside the new members. So nothing new begins before every Pod of
 //! the old ones is gone, and no Pod is ever deleted by force.
 
+use quorate_model::effect::{NotBegun, OrderWait};
 use quorate_model::incarnation::{Admission, Admitted, NextIncarnation, Order, RestoreOrder};
 use quorate_model::record::QuarantineCause;
-use quorate_model::restore::{Restore, RestoreCause, RestoreFailure};
+use quorate_model::restore::{Restore, RestoreFailure};
 use quorate_model::snapshot::Volume;
 use quorate_model::{MemberName, Revision, Step, Waiting};
 
@@ -33,7 +34,7 @@ fn follow(draft: &mut Draft<'_>) -> Flow {
         draft.write_record(Step::JX, |record| record.next_incarnation = None);
         return ON;
     }
-    draft.wait(Waiting::RestoringInPlace(next.order.clone()));
+    draft.wait(Waiting::Order(next.order.clone(), OrderWait::Replacing));
     if stop::every_pod(draft, Step::J2).is_done()
         && quarantine_volumes(draft).is_done()
         && let Err(why) = incarnation::begin(draft)
@@ -65,24 +66,16 @@ fn begin(draft: &mut Draft<'_>) -> bool {
 fn begin_one(draft: &mut Draft<'_>, ordered: RestoreOrder) -> bool {
     let RestoreOrder { order, replaces, restore, until: _, read_until, admission, backed_up_until } = ordered;
     if claims::come_first(draft) {
-        let mut why = "PersistentVolumeClaims of members are being deleted, and their data would go with the Pods. It is begun once \
-                       these members have new claims"
-            .to_owned();
-        if !draft.seen.replacement_policy.enabled {
-            let orders: Vec<String> =
-                claims::keeping_data(draft).map(|member| draft.seen.order_to_replace(member)).collect();
-            why = format!(
-                "{why}. They get none by themselves, because spec.recovery.enabled is false: {}",
-                orders.join("; ")
-            );
-        }
-        draft.wait(Waiting::OrderWaits(order, RestoreFailure::new(RestoreCause::NotReady, why)));
+        let on_order = !draft.seen.replacement_policy.enabled;
+        let command = |member| draft.seen.order_to_replace(member);
+        let orders = on_order.then(|| claims::keeping_data(draft).map(command).collect());
+        draft.wait(Waiting::Order(order, OrderWait::NotBegun(NotBegun::ClaimsFirst(orders))));
         return false;
     }
     let restore = match fit(draft, restore) {
         Ok(restore) => restore.raised_by_time(draft.latest()).raised_above(known_revision(draft)),
         Err(why) => {
-            draft.wait(Waiting::OrderWaits(order, why));
+            draft.wait(Waiting::Order(order, OrderWait::NotBegun(why)));
             return false;
         }
     };
@@ -90,13 +83,13 @@ fn begin_one(draft: &mut Draft<'_>, ordered: RestoreOrder) -> bool {
     let next =
         NextIncarnation { order: order.clone(), replaces, restore, members: None, stopped: false, since };
     if let Err(why) = admitted(draft, admission, &next) {
-        draft.wait(Waiting::OrderWaits(order, why));
+        draft.wait(Waiting::Order(order, OrderWait::NotBegun(why)));
     } else if draft.seen.api_servers_time(draft.now) >= backed_up_until {
         // Nothing is taken for an order that is refused.
-        draft.wait(Waiting::BackupFirst(order));
+        draft.wait(Waiting::Order(order, OrderWait::BackupFirst));
     } else if draft.seen.api_servers_time(draft.now) >= read_until {
         // Only this begins another reading, so it comes after everything else that holds the order up.
-        draft.wait(Waiting::ReadAgain(order));
+        draft.wait(Waiting::Order(order, OrderWait::ReadAgain));
     } else {
         draft.write_record(Step::J1, |record| record.next_incarnation = Some(next));
         return true;
@@ -110,31 +103,17 @@ fn admitted(
     draft: &mut Draft<'_>,
     admission: Option<Admission>,
     next: &NextIncarnation,
-) -> Result<(), RestoreFailure> {
-    let fresh = admission.and_then(|admission| admission.counts(draft.now).cloned());
-    let (cause, why) = match fresh {
-        Some(Admitted::Yes) => return Ok(()),
-        Some(Admitted::No(why)) => {
-            let text = format!(
-                "the API server would not admit a new member: {why}. Mend that, or edit the spec (storageSpec, podTemplate); it is asked \
-                 again with each look"
-            );
-            (RestoreCause::Refused, text)
-        }
-        Some(Admitted::Unknown(why)) => {
-            let text = format!(
-                "it is not known whether the API server would admit a new member: {why}. It is asked again with each look"
-            );
-            (RestoreCause::NotReady, text)
-        }
+) -> Result<(), NotBegun> {
+    match admission.and_then(|admission| admission.counts(draft.now).cloned()) {
+        Some(Admitted::Yes) => Ok(()),
+        Some(Admitted::No(why)) => Err(NotBegun::NotAdmitted(why)),
+        Some(Admitted::Unknown(why)) => Err(NotBegun::AdmissionUnknown(why)),
         None => {
             let rehearsal = incarnation::rehearse(draft, next.clone());
             draft.rehearse(rehearsal);
-            let text = "the API server is asked whether it would admit a new member";
-            (RestoreCause::NotReady, text.to_owned())
+            Err(NotBegun::AdmissionAsked)
         }
-    };
-    Err(RestoreFailure::new(cause, why))
+    }
 }
 
 /// The greatest revision that clients of the present incarnation may know: what members report, or at least what it began with.
@@ -145,27 +124,17 @@ fn known_revision(draft: &Draft<'_>) -> Revision {
     reported.chain(began).max().unwrap_or(Revision(0))
 }
 
-fn fit(draft: &Draft<'_>, restore: Result<Restore, RestoreFailure>) -> Result<Restore, RestoreFailure> {
-    let refused = |why: String| RestoreFailure::new(RestoreCause::Refused, why);
-    let restore = restore?;
+fn fit(draft: &Draft<'_>, restore: Result<Restore, RestoreFailure>) -> Result<Restore, NotBegun> {
+    let restore = restore.map_err(NotBegun::Snapshot)?;
     let desired = &draft.seen.desired;
     if desired.size == 0 || draft.record.hibernating {
-        return Err(refused(
-            "the cluster is at size zero. Set spec.size to a number above 0 first".to_owned(),
-        ));
+        return Err(NotBegun::SizeZero);
     }
     if !draft.seen.foreign.is_empty() {
-        let names: Vec<&str> = draft.seen.foreign.values().map(String::as_str).collect();
-        return Err(refused(format!(
-            "names that it needs are taken: {}. Delete or rename them",
-            names.join(", ")
-        )));
+        return Err(NotBegun::NamesTaken(draft.seen.foreign.values().cloned().collect()));
     }
-    upgrade::may_be_chosen(desired.version).map_err(refused)?;
-    match restore::incompatible(&restore, desired) {
-        None => Ok(restore),
-        Some(why) => Err(refused(why)),
-    }
+    upgrade::may_be_chosen(desired.version).map_err(NotBegun::Version)?;
+    restore::incompatible(&restore, desired).map_or(Ok(restore), |why| Err(NotBegun::Unfit(why)))
 }
 
 /// Whether the object that orders it is gone while nothing was given up yet.

@@ -7,7 +7,7 @@
 //!
 //! Up to Q6 nothing is given up: the data of every member are only read. When the order ends, the members start again as they were.
 
-use quorate_model::effect::Boot;
+use quorate_model::effect::{Boot, LeftOut, RecoveryRefused, RecoveryWait};
 use quorate_model::incarnation::{NextIncarnation, Order};
 use quorate_model::quorum::has_quorum;
 use quorate_model::quorum_recovery::{
@@ -43,7 +43,8 @@ fn follow(draft: &mut Draft<'_>) -> Flow {
         return DONE;
     }
     let Some(recovery) = follow_edit(draft, recovery) else { return DONE };
-    draft.wait(Waiting::Recovering { from: recovery.from.clone(), logs: logs(draft) });
+    let reads = RecoveryWait::Reads { from: recovery.from.clone(), logs: logs(draft) };
+    draft.wait(Waiting::Recovery(reads));
     // An edit may cure a Pod that does not start: its image, its tolerations, the size of its volume.
     delivery::fall_back(draft);
     if commit::target(draft).is_break() {
@@ -89,10 +90,7 @@ fn begin(draft: &mut Draft<'_>) -> bool {
     let quorum_answers = draft.seen.list(draft.now).is_some();
     if record.last_quorum_recovery.as_ref() == Some(&from) {
         if !quorum_answers {
-            let why = "it was followed before, or given while a quorum answered, the cluster was paused, its data were being replaced or it was at \
-                       size zero; or it has ended because a quorum of voters have their data. To give the order again, remove the annotation, \
-                       and set it once the operator has seen that";
-            draft.wait(Waiting::RecoveryRefused(why.to_owned()));
+            refuse(draft, RecoveryRefused::Spent);
         }
         return false;
     }
@@ -102,14 +100,11 @@ fn begin(draft: &mut Draft<'_>) -> bool {
         return false;
     }
     if let Err(why) = fit(draft, &from) {
-        draft.wait(Waiting::RecoveryRefused(why));
+        refuse(draft, why);
         return false;
     }
     if draft.seen.etcd.unserved_since.is_none_or(|since| draft.now - since < LOST_FOR) {
-        draft.wait(Waiting::RecoveryRefused(format!(
-            "no quorum has answered for less than {} s, and one may come back by itself. It begins then",
-            LOST_FOR.0 / 1000
-        )));
+        refuse(draft, RecoveryRefused::TooSoon);
         return false;
     }
     if let Err(why) = safety::may_recover(draft.seen, &draft.record, draft.now) {
@@ -130,21 +125,23 @@ fn begin(draft: &mut Draft<'_>) -> bool {
     true
 }
 
+fn refuse(draft: &mut Draft<'_>, why: RecoveryRefused) {
+    draft.wait(Waiting::Recovery(RecoveryWait::Refused(why)));
+}
+
 /// Why the order cannot be followed, whatever the members have.
-fn fit(draft: &Draft<'_>, from: &RecoverFrom) -> Result<(), String> {
+fn fit(draft: &Draft<'_>, from: &RecoverFrom) -> Result<(), RecoveryRefused> {
     let record = &draft.record;
     if record.is_in_memory() {
-        return Err(
-            "the members keep their data in memory, and those of a Pod that stops are gone. Restore a backup"
-                .to_owned(),
-        );
+        return Err(RecoveryRefused::InMemory);
     }
-    if let Some(forgets) = quorum_recovery::forgets_entries(draft.seen.target().version) {
-        return Err(forgets);
+    let version = draft.seen.target().version;
+    if let Some(first) = quorum_recovery::forgets_entries(version) {
+        return Err(RecoveryRefused::ForgetsEntries(version, first));
     }
     match from {
         RecoverFrom::Member(member) if !record.members.contains_key(member) => {
-            Err(format!("{member} is no member of this cluster. Name one of status.members, or auto"))
+            Err(RecoveryRefused::NoMember(member.clone()))
         }
         RecoverFrom::Auto | RecoverFrom::Member(_) => Ok(()),
     }
@@ -168,7 +165,7 @@ fn has_ended(draft: &mut Draft<'_>, recovery: &QuorumRecovery) -> bool {
 fn follow_edit(draft: &mut Draft<'_>, mut recovery: QuorumRecovery) -> Option<QuorumRecovery> {
     if let Some(from) = draft.seen.recover_from.clone().filter(|from| *from != recovery.from) {
         if let Err(why) = fit(draft, &from) {
-            draft.wait(Waiting::RecoveryRefused(why));
+            refuse(draft, why);
             return None;
         }
         (recovery.from, recovery.chosen) = (from, None);
@@ -241,7 +238,7 @@ fn all_are_stopped(draft: &mut Draft<'_>, recovery: &QuorumRecovery) -> bool {
     let mut all = true;
     for member in members {
         if let Err(why) = safety::is_stopped(draft.seen, &draft.record, recovery, &member, draft.now) {
-            draft.wait(Waiting::MayRun { member, why });
+            draft.wait(Waiting::Recovery(RecoveryWait::MayRun(member, why)));
             all = false;
         }
     }
@@ -254,7 +251,7 @@ fn all_are_read(draft: &mut Draft<'_>, recovery: &QuorumRecovery) -> bool {
     let mut all = true;
     for member in members {
         if let Err(why) = safety::is_read(draft.seen, &draft.record, recovery, &member) {
-            draft.wait(Waiting::NotRead { member, why });
+            draft.wait(Waiting::Recovery(RecoveryWait::NotRead(member, why)));
             all = false;
         }
     }
@@ -274,14 +271,15 @@ fn choose(draft: &mut Draft<'_>, recovery: &QuorumRecovery) -> Option<Chosen> {
             if let Some(why) = quorum {
                 // The members start again, also where Git has the annotation and gives it back.
                 let spent = recovery.from.clone();
-                draft.wait(Waiting::RecoveryRefused(why));
+                refuse(draft, why);
                 draft.write_record(Step::QX, |record| {
                     (record.quorum_recovery, record.last_quorum_recovery) = (None, Some(spent));
                 });
                 return None;
             }
-            if let Some(why) = undecided(draft) {
-                draft.wait(Waiting::RecoveryRefused(why));
+            // Those that have more may be the wrong ones.
+            if draft.record.is_undecided() {
+                refuse(draft, RecoveryRefused::DataDiffer);
                 return None;
             }
             quorum_recovery::best(ours().filter(|(member, _)| unsound(draft, member).is_none()))
@@ -291,11 +289,9 @@ fn choose(draft: &mut Draft<'_>, recovery: &QuorumRecovery) -> Option<Chosen> {
     let Some((member, log)) = found else {
         let why = match &recovery.from {
             RecoverFrom::Auto => left_out(draft, ours().map(|(member, _)| member)),
-            RecoverFrom::Member(named) => {
-                format!("{named} has no data of this cluster. Name another member, or auto")
-            }
+            RecoverFrom::Member(named) => RecoveryRefused::NoDataOf(named.clone()),
         };
-        draft.wait(Waiting::RecoveryRefused(why));
+        refuse(draft, why);
         return None;
     };
     let chosen = Chosen { member: member.clone(), log };
@@ -310,7 +306,10 @@ fn choose(draft: &mut Draft<'_>, recovery: &QuorumRecovery) -> Option<Chosen> {
 
 /// Why the quorum is not lost, if the members that have their data are one. etcd would drop the ends of their logs, which may have been
 /// acknowledged.
-fn quorum_is_there<'a>(draft: &Draft<'_>, have_data: impl Iterator<Item = &'a MemberName>) -> Option<String> {
+fn quorum_is_there<'a>(
+    draft: &Draft<'_>,
+    have_data: impl Iterator<Item = &'a MemberName>,
+) -> Option<RecoveryRefused> {
     let voters = draft.record.voters().count();
     let have_data: Vec<&MemberName> = have_data.collect();
     let stage = |member: &MemberName| draft.record.members.get(member).map(|member| member.stage);
@@ -320,31 +319,18 @@ fn quorum_is_there<'a>(draft: &Draft<'_>, have_data: impl Iterator<Item = &'a Me
     let leaving = draft.record.members.keys().filter(|member| leaves(stage(member))).count();
     let readable_leaving = have_data.iter().filter(|member| leaves(stage(member))).count();
     let is_quorum = has_quorum(readable, voters) || has_quorum(readable + readable_leaving, voters + leaving);
-    is_quorum.then(|| {
-        format!(
-            "{readable} of {voters} voters have their data, which is a quorum: nothing is lost if they start again, and they are \
-             started. Mend what keeps them from running. If they can never run, name the member whose data are kept in place of auto"
-        )
-    })
-}
-
-/// Why `auto` chooses none, if data were found to differ, and not whose are wrong. Those that have more may be the wrong ones.
-fn undecided(draft: &Draft<'_>) -> Option<String> {
-    draft.record.is_undecided().then(|| {
-        "the data of members were found to differ, and it is not known whose are wrong. Name the member whose data are kept in place of auto"
-            .to_owned()
-    })
+    is_quorum.then_some(RecoveryRefused::QuorumHasData { readable, voters })
 }
 
 /// Why it is not chosen unless a person names it.
-fn unsound(draft: &Draft<'_>, member: &MemberName) -> Option<&'static str> {
+fn unsound(draft: &Draft<'_>, member: &MemberName) -> Option<LeftOut> {
     if draft.record.is_wrong(member) {
-        return Some("its data differ from what the others had");
+        return Some(LeftOut::Differs);
     }
     match draft.record.members.get(member)?.stage {
-        Stage::Leaving(Leaving::Lost) => Some("it was given up as lost"),
+        Stage::Leaving(Leaving::Lost) => Some(LeftOut::GivenUp),
         // With --force-new-cluster etcd promotes none, then removes the last voter, and ends: "removed all voters" (3.5, 3.6, 3.7).
-        Stage::Joining => Some("it was a learner, and etcd makes no cluster of one"),
+        Stage::Joining => Some(LeftOut::Learner),
         Stage::Bootstrap
         | Stage::Voter
         | Stage::Leaving(
@@ -354,16 +340,10 @@ fn unsound(draft: &Draft<'_>, member: &MemberName) -> Option<&'static str> {
 }
 
 /// Why `auto` chooses none, where these members have data.
-fn left_out<'a>(draft: &Draft<'_>, have_data: impl Iterator<Item = &'a MemberName>) -> String {
-    let all: Vec<String> =
-        have_data.filter_map(|member| Some(format!("{member}: {}", unsound(draft, member)?))).collect();
-    if all.is_empty() {
-        return "no member has data of this cluster. Restore a backup into a new EtcdCluster".to_owned();
-    }
-    format!(
-        "auto chooses none of those that have data ({}). Name one of them, or restore a backup",
-        all.join("; ")
-    )
+fn left_out<'a>(draft: &Draft<'_>, have_data: impl Iterator<Item = &'a MemberName>) -> RecoveryRefused {
+    let all: Vec<(MemberName, LeftOut)> =
+        have_data.filter_map(|member| Some((member.clone(), unsound(draft, member)?))).collect();
+    if all.is_empty() { RecoveryRefused::NoData } else { RecoveryRefused::LeftOut(all) }
 }
 
 /// Q5: the snapshot that the agent of the chosen member has taken.
@@ -374,9 +354,9 @@ fn snapshot_of(draft: &mut Draft<'_>, recovery: &QuorumRecovery, chosen: &Chosen
     match (answer, failure) {
         (Some(ReadOnlyAnswer::Extracted(restore)), _) => return Some(*restore),
         (Some(ReadOnlyAnswer::Nothing(why)), _) => {
-            draft.wait(Waiting::RecoveryRefused(format!("{}: {why}", chosen.member)));
+            refuse(draft, RecoveryRefused::Agent(chosen.member.clone(), why));
         }
-        (_, Some(why)) => draft.wait(Waiting::RecoveryRefused(format!("{}: {}", chosen.member, why.message))),
+        (_, Some(why)) => refuse(draft, RecoveryRefused::Agent(chosen.member.clone(), why.message)),
         (_, None) => {}
     }
     None
@@ -390,10 +370,11 @@ fn order_incarnation(draft: &mut Draft<'_>, recovery: &QuorumRecovery, restore: 
     }
     // What the spec does not take would only show when nothing is left to go back to.
     let desired = &draft.seen.desired;
-    let incompatible = if desired.size == 0 { Some("spec.size is zero".to_owned()) } else { None };
-    let incompatible = incompatible.or_else(|| restore::incompatible(&restore, desired));
-    if let Some(why) = incompatible.or_else(|| upgrade::may_be_chosen(desired.version).err()) {
-        draft.wait(Waiting::RecoveryRefused(why));
+    let is_zero = (desired.size == 0).then_some(RecoveryRefused::SizeZero);
+    let unfit = || restore::incompatible(&restore, desired).map(RecoveryRefused::Unfit);
+    let version = || upgrade::may_be_chosen(desired.version).err().map(RecoveryRefused::Version);
+    if let Some(why) = is_zero.or_else(unfit).or_else(version) {
+        refuse(draft, why);
         return;
     }
     let Some(replaces) = draft.record.cluster_id else { return };

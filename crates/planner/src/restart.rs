@@ -2,7 +2,7 @@
 //! how a hibernated cluster wakes. W2 first deletes Pods that finished or that cannot run in their old revision. A volume is
 //! never created again empty.
 
-use quorate_model::effect::{Boot, Rehearsal, Successor, Unsafe};
+use quorate_model::effect::{Boot, PodTrouble, RecoveryWait, Rehearsal, Successor, Unsafe};
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::snapshot::Pod;
 use quorate_model::{Effect, KubeEffect, MemberName, PeerUrl, Step, Waiting};
@@ -28,7 +28,7 @@ pub(crate) fn lost_pods(draft: &mut Draft<'_>) {
             // The order to recover the quorum has ended. The member starts again on its data.
             Some(pod) if pod.read_only.is_some() => {
                 let withdrawn = draft.record.last_quorum_recovery.is_none();
-                draft.wait(Waiting::RecoveryEnded { withdrawn });
+                draft.wait(Waiting::Recovery(RecoveryWait::Ended { withdrawn }));
                 let _ = draft.delete_pod(Step::W2, &member);
             }
             Some(pod) if forgot_its_start(pod) && draft.record.is_bootstrapped() => {
@@ -66,20 +66,15 @@ pub(crate) fn finished_pod(draft: &mut Draft<'_>, member: &MemberName) {
 }
 
 /// Why the next Pod of a member is not created yet.
-fn stays_for_now(draft: &Draft<'_>, member: &MemberName) -> Option<String> {
+fn stays_for_now(draft: &Draft<'_>, member: &MemberName) -> Option<PodTrouble> {
     let pod = draft.pod(member)?;
     let ended = draft.seen.etcd.ended_pods.get(member).filter(|ended| ended.last == pod.uid)?;
     let delay = ended.delay();
     // The committed shape may be the cure. A clock that was set back must not make it last.
     let is_over = facts::is_stale(draft, member) || ended.at > draft.now || draft.now - ended.at >= delay;
     (!is_over).then(|| {
-        let why = pod.trouble.as_deref().unwrap_or("it ended").trim_end_matches('.');
-        format!(
-            "{why}. {} Pods of {member} have ended one after another, so the next one follows {} s after this one ended. Cure what the \
-             Pod names; to have the next one at once, delete Pod {member}",
-            ended.times,
-            delay.0 / 1000
-        )
+        let why = pod.trouble.clone();
+        PodTrouble::KeepsEnding { member: member.clone(), why, times: ended.times, delay }
     })
 }
 

@@ -1,8 +1,8 @@
 //! What a bootstrap begins with: nothing, or the data of one snapshot. The snapshot is recorded at B1 and stays the same from attempt to
 //! attempt. What the spec and the snapshot do not agree on is refused before anything starts.
 
-use quorate_model::effect::Boot;
-use quorate_model::restore::{Restore, RestoreCause, RestoreFailure};
+use quorate_model::effect::{Boot, NoList, NoSnapshot, NotRestored, Unfit};
+use quorate_model::restore::Restore;
 use quorate_model::snapshot::{Pod, needs_user};
 use quorate_model::target::Medium;
 use quorate_model::{Record, Revision, Target, Waiting};
@@ -15,16 +15,18 @@ use crate::safety;
 const SPARE_BYTES: u64 = 256 << 20;
 
 /// What the next attempt begins with; `None`: with nothing. An earlier attempt has recorded it.
-pub(crate) fn to_begin_with(draft: &Draft<'_>) -> Result<Option<Restore>, RestoreFailure> {
+pub(crate) fn to_begin_with(draft: &Draft<'_>) -> Result<Option<Restore>, NoSnapshot> {
     let restore = match (&draft.record.restore, &draft.seen.restore) {
         (Some(recorded), _) => recorded.clone(),
         // R23: by the later clock. By the earlier one a restore of before may have been raised as far.
-        (None, Some(resolved)) => resolved.clone()?.raised_by_time(draft.latest()),
+        (None, Some(resolved)) => {
+            resolved.clone().map_err(NoSnapshot::Failed)?.raised_by_time(draft.latest())
+        }
         (None, None) => return Ok(None),
     };
     match incompatible(&restore, &draft.seen.desired) {
         None => Ok(Some(restore)),
-        Some(why) => Err(RestoreFailure::new(RestoreCause::Refused, why)),
+        Some(why) => Err(NoSnapshot::Unfit(why)),
     }
 }
 
@@ -47,13 +49,10 @@ pub(crate) fn mounts_claim(record: &Record, pod: &Pod) -> bool {
     pod.restores && record.restore.as_ref().is_some_and(Restore::is_in_claim)
 }
 
-/// What keeps a Pod from starting that mounts the claim with the snapshot. The kubelet reports it in an event only.
-pub(crate) fn unmounted(draft: &Draft<'_>, pod: &Pod) -> Option<&'static str> {
-    let since = pod.mounting.filter(|_| mounts_claim(&draft.record, pod))?;
-    (draft.now - since >= MOUNTED_WITHIN).then_some(
-        "its volumes are not mounted: another Pod, such as that of a Job, may hold the claim of destination.pvc on another node, or the \
-         volume behind the claim is not there. `kubectl describe pod` has the event of the kubelet",
-    )
+/// Whether the claim with the snapshot keeps a Pod from starting. The kubelet reports it in an event only.
+pub(crate) fn is_unmounted(draft: &Draft<'_>, pod: &Pod) -> bool {
+    let since = pod.mounting.filter(|_| mounts_claim(&draft.record, pod));
+    since.is_some_and(|since| draft.now - since >= MOUNTED_WITHIN)
 }
 
 /// Why a quorum that has a leader does not serve its member list, by what members or etcd answer.
@@ -68,12 +67,12 @@ pub(crate) fn why_no_list(draft: &Draft<'_>) -> Option<Waiting> {
     let failures: Vec<&String> = draft.seen.etcd.list_failure.iter().chain(refused).collect();
     let has_certificates = draft.record.target.as_ref().is_some_and(|target| target.tls);
     let why = if !has_certificates && failures.iter().any(|why| needs_user(why)) {
-        "the snapshot has auth enabled and this cluster has no client certificates: delete it and restore with TLS".to_owned()
+        NoList::AuthWithoutTls
     } else {
-        (*failures.first()?).clone()
+        NoList::Says((*failures.first()?).clone())
     };
     let (healthy, voters) = (statuses().count(), draft.record.members.len());
-    Some(Waiting::Quorum { healthy, voters, why })
+    Some(Waiting::Quorum { healthy, voters, why: Some(why) })
 }
 
 /// What keeps a restored cluster from being used (B5): a member that answers and does not have what was restored, or two that answer with
@@ -95,13 +94,7 @@ fn lower_revision(draft: &Draft<'_>, restore: &Restore) -> Option<Waiting> {
     let mut members = draft.record.members.keys();
     members.find_map(|member| {
         let revision = draft.status_of(member)?.revision;
-        let why = || {
-            let message = format!(
-                "it reports revision {revision}, and a member that was restored has {least} at least. The cluster is not used. \
-                 Delete the EtcdCluster, and restore into a new one"
-            );
-            Waiting::RestoreFailed(member.clone(), RestoreFailure::new(RestoreCause::Failed, message))
-        };
+        let why = || Waiting::NotRestored(member.clone(), NotRestored::Lower { revision, least });
         (revision < least).then(why)
     })
 }
@@ -116,53 +109,28 @@ fn other_data(draft: &Draft<'_>) -> Option<Waiting> {
         return Some(Waiting::Restoring(member.clone(), None));
     }
     let (one, other, revision) = hashes?.contradiction()?;
-    let message = format!(
-        "{one} and {other} have other data at revision {revision}, although both restored the same snapshot. The cluster is not used. \
-         They are compared again every half minute, because versions of etcd are known whose hashes differ for a while. If this \
-         stays, delete the EtcdCluster, and restore into a new one"
-    );
-    Some(Waiting::RestoreFailed(other.clone(), RestoreFailure::new(RestoreCause::Failed, message)))
+    Some(Waiting::NotRestored(other.clone(), NotRestored::Differs { from: one.clone(), revision }))
 }
 
-/// What of the spec does not go with the snapshot, and what to do.
-pub(crate) fn incompatible(restore: &Restore, desired: &Target) -> Option<String> {
+/// What of the spec does not go with the snapshot.
+pub(crate) fn incompatible(restore: &Restore, desired: &Target) -> Option<Unfit> {
     if desired.storage.medium == Medium::Memory {
-        return Some("a snapshot is not restored into memory. Use spec.storageSpec.medium \"\"".to_owned());
+        return Some(Unfit::Memory);
     }
     if restore.auth == Some(true) && !desired.tls {
-        return Some(
-            "auth is enabled in the snapshot, and where spec.tls.provider is disabled neither the operator nor the members' own checks have a \
-             certificate to log in with. Restore it into a new EtcdCluster with TLS (spec.bootstrap.restore), or order a snapshot of \
-             before auth was enabled"
-                .to_owned(),
-        );
+        return Some(Unfit::AuthWithoutTls);
     }
     if let Some(version) = restore.version.filter(|version| desired.version.line() < version.line()) {
-        return Some(format!(
-            "the snapshot is of etcd {version}, and an older minor version does not start on its data. Set spec.version to {} or \
-             newer",
-            version.line()
-        ));
+        return Some(Unfit::OlderThan(version));
     }
     let raises = desired.version.line().known().map(|known| known.raises_revisions);
     if let Some(first) = raises.filter(|first| restore.bump > 0 && desired.version < *first) {
-        return Some(format!(
-            "etcd {} cannot raise revisions. Set spec.version to {first} or newer",
-            desired.version
-        ));
+        return Some(Unfit::CannotRaise(desired.version, first));
     }
     let bytes = restore.bytes?;
     if let Some(quota) = desired.pod.quota.filter(|quota| *quota < bytes) {
-        return Some(format!(
-            "the snapshot has {bytes} bytes, and the quota of the database is {quota}. Raise spec.etcd.quotaBackendBytes, or \
-             spec.storageSpec.volumeSizeRequest if that is absent"
-        ));
+        return Some(Unfit::OverQuota { bytes, quota });
     }
-    let needed = bytes.saturating_mul(2).saturating_add(SPARE_BYTES);
-    (desired.storage.bytes < needed).then(|| {
-        format!(
-            "the snapshot has {bytes} bytes, so each volume needs {needed}. Raise spec.storageSpec.volumeSizeRequest, which is {}",
-            desired.storage.bytes
-        )
-    })
+    let (needed, has) = (bytes.saturating_mul(2).saturating_add(SPARE_BYTES), desired.storage.bytes);
+    (has < needed).then_some(Unfit::VolumeTooSmall { bytes, needed, has })
 }

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use quorate_model::effect::AuthorityPlace;
+use quorate_model::effect::{AuthorityPlace, AuthorityWait, NotRotated};
 use quorate_model::mutants::{Rule, is_broken};
 use quorate_model::rotation::{Rotation, RotationStage};
 use quorate_model::snapshot::{Authority, AuthoritySecret, Certificates, LeafSecret, Signing};
@@ -86,19 +86,19 @@ fn replace_at_once(draft: &mut Draft<'_>, seen: &Certificates, Wanted { ca, orde
 }
 
 /// What is wanted, if nothing is in the way of it that a person has to know.
-fn permitted(draft: &mut Draft<'_>, wanted: Result<Option<Wanted>, String>) -> Option<Wanted> {
+fn permitted(draft: &mut Draft<'_>, wanted: Result<Option<Wanted>, NotRotated>) -> Option<Wanted> {
     let refusal = match wanted {
         Ok(Some(wanted)) => {
             let given = wanted.given.as_ref();
             match safety::may_replace_authority(draft.seen, &draft.record, given, draft.now) {
                 Ok(()) => return Some(wanted),
-                Err(why) => why.to_string(),
+                Err(why) => NotRotated::Unsafe(why),
             }
         }
         Ok(None) => return None,
         Err(why) => why,
     };
-    draft.wait(Waiting::RotationRefused(refusal));
+    draft.wait(Waiting::Authority(AuthorityWait::NotRotated(refusal)));
     None
 }
 
@@ -136,7 +136,7 @@ pub(crate) struct Wanted {
 
 /// The authority that is to be replaced: by order, since the spec says of another one where it comes from, or since two thirds of its life are
 /// over. `Err` if an order cannot be followed, or the authority that the spec names cannot be taken: why.
-pub(crate) fn wanted(seen: &Snapshot, record: &Record, now: Instant) -> Result<Option<Wanted>, String> {
+pub(crate) fn wanted(seen: &Snapshot, record: &Record, now: Instant) -> Result<Option<Wanted>, NotRotated> {
     let Some(certificates) = seen.certificates.as_ref() else { return Ok(None) };
     // That of peers first: it has no clients that need their time.
     match wanted_of(seen, certificates, record, (Ca::Peers, now)) {
@@ -150,7 +150,7 @@ fn wanted_of(
     certificates: &Certificates,
     record: &Record,
     (ca, now): (Ca, Instant),
-) -> Result<Option<Wanted>, String> {
+) -> Result<Option<Wanted>, NotRotated> {
     match ca {
         Ca::Peers => {
             let order = ordered(seen, record, Ca::Peers);
@@ -167,15 +167,15 @@ fn wanted_of_clients(
     certificates: &Certificates,
     record: &Record,
     now: Instant,
-) -> Result<Option<Wanted>, String> {
+) -> Result<Option<Wanted>, NotRotated> {
     let order = ordered(seen, record, Ca::Clients);
     let Some(named) = &certificates.given else {
         let is_wanted =
             order.is_some() || record.given || is_due(seen, certificates, record, (Ca::Clients, now));
         return Ok(is_wanted.then_some(Wanted { ca: Ca::Clients, order, given: None }));
     };
-    let given =
-        named.usable(record, now).map_err(|why| format!("{} cannot be taken: {why}", named.secret))?;
+    let unusable = |why| NotRotated::Unusable { secret: named.secret.clone(), why };
+    let given = named.usable(record, now).map_err(unusable)?;
     if record.authority.as_ref() != Some(&given.fingerprint) {
         let given = Some(given.fingerprint.clone());
         return Ok(Some(Wanted { ca: Ca::Clients, order, given }));
@@ -183,10 +183,7 @@ fn wanted_of_clients(
     // Whoever made it renews it.
     match order {
         None => Ok(None),
-        Some(_) => Err(format!(
-            "it is a copy of the one in {}. Put another one there, and it takes its place",
-            named.secret
-        )),
+        Some(_) => Err(NotRotated::CopyOf(named.secret.clone())),
     }
 }
 
@@ -395,7 +392,7 @@ fn sign_with_new(draft: &mut Draft<'_>, rotation: &Rotation) {
         return;
     }
     if let Err(why) = safety::may_sign_with_new(draft.seen, &draft.record, draft.now) {
-        draft.wait(Waiting::Rotating(rotation.clone(), why));
+        draft.wait(Waiting::Authority(AuthorityWait::Rotating(rotation.clone(), why)));
         return;
     }
     let next = rotation.clone().next(RotationStage::Sign, draft.latest());
@@ -414,7 +411,7 @@ fn drop_earlier(draft: &mut Draft<'_>, rotation: &Rotation) {
         return;
     }
     if let Err(why) = safety::may_drop_earlier(draft.seen, &draft.record) {
-        draft.wait(Waiting::Rotating(rotation.clone(), why));
+        draft.wait(Waiting::Authority(AuthorityWait::Rotating(rotation.clone(), why)));
         return;
     }
     let next = rotation.clone().next(RotationStage::Drop, draft.latest());
@@ -428,7 +425,7 @@ fn drop_earlier(draft: &mut Draft<'_>, rotation: &Rotation) {
 fn finish(draft: &mut Draft<'_>, rotation: &Rotation) {
     match safety::is_dropped(draft.seen, &draft.record) {
         Ok(()) => draft.write_record(Step::C7, |record| record.rotation = None),
-        Err(why) => draft.wait(Waiting::Rotating(rotation.clone(), why)),
+        Err(why) => draft.wait(Waiting::Authority(AuthorityWait::Rotating(rotation.clone(), why))),
     }
 }
 
@@ -445,7 +442,7 @@ fn wait_for_clients(draft: &mut Draft<'_>, rotation: &Rotation, step: Step) -> b
     let Some(until) = until.filter(|until| draft.earliest() < *until) else {
         return false;
     };
-    draft.wait(Waiting::ClientsHaveTime(rotation.clone(), until));
+    draft.wait(Waiting::Authority(AuthorityWait::ClientsHaveTime(rotation.clone(), until)));
     true
 }
 

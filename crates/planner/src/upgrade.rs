@@ -1,26 +1,19 @@
 //! Which version may follow which. etcd is upgraded one minor version at a time. Patches of one minor version follow each other in both
 //! directions, a half-done upgrade may be taken back, and a finished one by `downgrade`.
 
+use quorate_model::effect::{NoStep, SafePoint, VersionRefused};
 use quorate_model::record::Stage;
 use quorate_model::{Instant, MemberName, Minor, Record, Snapshot, Version, Waiting};
 
 use crate::draft::Draft;
 use crate::safety;
 
-/// The version to use instead of an unsound one.
-const SOUND: Version = Version::new(3, 5, 32);
-
 /// Why a version is refused for a new cluster or an edit, if it is unsound, or nothing is known of its minor version.
-pub(crate) fn may_be_chosen(version: Version) -> Result<(), String> {
-    if let Some(why) = version.why_unknown() {
-        return Err(format!(
-            "version {version} is refused: {why}. Use one of these, or a newer release of the operator"
-        ));
+pub(crate) fn may_be_chosen(version: Version) -> Result<(), VersionRefused> {
+    if version.why_unknown().is_some() {
+        return Err(VersionRefused::Unknown(version));
     }
-    match version.why_unsound() {
-        None => Ok(()),
-        Some(why) => Err(format!("version {version} is refused: {why}. Use {SOUND} or later")),
-    }
+    version.why_unsound().map_or(Ok(()), |_| Err(VersionRefused::Unsound(version)))
 }
 
 /// How a version may be committed.
@@ -35,12 +28,12 @@ pub enum VersionStep {
 /// Why a version is not committed now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotNow {
-    /// It cannot follow; the reason, for people.
-    Refused(String),
+    /// It cannot follow.
+    Refused(VersionRefused),
     /// etcd's downgrade prepares the data for it first.
     Downgrading,
     /// The minor upgrade before it is not finished: every member runs its version, and the data do not belong to it yet.
-    Unfinished(String),
+    Unfinished(SafePoint),
 }
 
 /// Whether the desired version may follow the version of every member's data, and where that is not known, the committed one.
@@ -85,25 +78,17 @@ pub fn permits(
         return Err(NotNow::Downgrading);
     }
     let highest = versions.into_iter().max().unwrap_or(committed);
-    let why = match step(highest, desired, false) {
-        Err(why) => why,
-        Ok(()) => format!("version {desired} must not follow {highest}"),
-    };
-    Err(NotNow::Refused(why))
+    step(highest, desired, false).map_err(NotNow::Refused)?;
+    Err(NotNow::Refused(VersionRefused::NoStep { from: highest, to: desired, why: NoStep::Data }))
 }
 
 /// etcd's leader raises the cluster version some seconds after the last member runs a newer minor version. A binary of the minor version
 /// after that does not start before.
-fn unfinished(seen: &Snapshot, record: &Record, now: Instant, line: Minor) -> Option<String> {
+fn unfinished(seen: &Snapshot, record: &Record, now: Instant, line: Minor) -> Option<SafePoint> {
     let mut statuses = record.voters().filter_map(|voter| Some((voter, seen.status_of(voter, now)?)));
     statuses.find_map(|(voter, status)| {
         let (runs, data) = (status.version.line(), status.storage_version?);
-        (runs < line && data < runs).then(|| {
-            format!(
-                "{voter} runs etcd {runs}, and its data are still those of {data}. The next minor version is committed once etcd \
-                 has raised the cluster version, some seconds after every member runs {runs}"
-            )
-        })
+        (runs < line && data < runs).then(|| SafePoint::Unfinished { voter: voter.clone(), runs, data })
     })
 }
 
@@ -122,13 +107,13 @@ pub(crate) fn is_ordered(seen: &Snapshot, record: &Record) -> Option<Minor> {
 /// on the data of all members.
 pub(crate) fn goes_back(draft: &Draft<'_>, member: &MemberName) -> Option<Waiting> {
     let judged = safety::data_allow(draft.seen, &draft.record, draft.now, member);
-    judged.err().map(|why| Waiting::VersionRefused(why.to_string()))
+    judged.err().map(|why| Waiting::VersionRefused(VersionRefused::Unsafe(why)))
 }
 
 /// Whether one member may go from one version to another on its data, by what the versions alone say. `adopted`: the data were not
 /// written under this operator.
-pub fn step(from: Version, to: Version, adopted: bool) -> Result<(), String> {
-    let refused = |why: String| Err(format!("version {to} must not follow {from}: {why}"));
+pub fn step(from: Version, to: Version, adopted: bool) -> Result<(), VersionRefused> {
+    let refused = |why| Err(VersionRefused::NoStep { from, to, why });
     match (from.line(), to.line()) {
         (a, b) if a == b => Ok(()),
         (Minor(a, x), Minor(b, y)) if a == b && y == x + 1 => {
@@ -136,20 +121,16 @@ pub fn step(from: Version, to: Version, adopted: bool) -> Result<(), String> {
             let floor =
                 known.and_then(|to| if adopted { to.upgraded_from_adopted } else { to.upgraded_from });
             match floor {
-                Some(floor) if from < floor => refused(format!("upgrade to {floor} or later first")),
+                Some(floor) if from < floor => refused(NoStep::PatchFirst(floor)),
                 Some(_) => Ok(()),
-                None => refused("this release of the operator does not know that upgrade".to_owned()),
+                None => refused(NoStep::NotKnown),
             }
         }
-        (Minor(a, x), Minor(b, y)) if a == b && x == y + 1 && from.line().goes_back() => refused(format!(
-            "the upgrade to {} is finished. To take it back, set the annotation operator.etcd.io/allow-downgrade to {to}",
-            from.line()
-        )),
-        (from, to) if to < from => refused(
-            "etcd goes back one minor version at a time, and not below 3.5. Restore a backup, or go forward"
-                .to_owned(),
-        ),
-        (_, _) => refused("etcd is upgraded one minor version at a time".to_owned()),
+        (Minor(a, x), Minor(b, y)) if a == b && x == y + 1 && from.line().goes_back() => {
+            refused(NoStep::Finished)
+        }
+        (from, to) if to < from => refused(NoStep::TooFarBack),
+        (_, _) => refused(NoStep::TooFar),
     }
 }
 
@@ -182,15 +163,16 @@ mod tests {
     #[test]
     fn h33_data_that_others_wrote_go_to_3_6_from_a_later_patch_only() {
         assert!(step(v("3.5.31"), v("3.6.16"), false).is_ok());
-        assert!(step(v("3.5.31"), v("3.6.16"), true).unwrap_err().contains("3.5.32"));
+        let (from, to) = (v("3.5.31"), v("3.6.16"));
+        let why = NoStep::PatchFirst(v("3.5.32"));
+        assert_eq!(step(from, to, true), Err(VersionRefused::NoStep { from, to, why }));
         assert!(step(v("3.5.32"), v("3.6.16"), true).is_ok());
     }
 
     #[test]
     fn h36_a_minor_version_that_this_operator_does_not_know_is_refused_with_those_that_it_knows() {
         for unknown in ["3.4.35", "3.8.0", "4.0.0"] {
-            let why = may_be_chosen(v(unknown)).unwrap_err();
-            assert!(why.contains("knows etcd 3.5, 3.6, 3.7"), "{why}");
+            assert_eq!(may_be_chosen(v(unknown)), Err(VersionRefused::Unknown(v(unknown))));
         }
     }
 
@@ -199,7 +181,8 @@ mod tests {
         for (version, source) in
             [("3.5.0", "13766"), ("3.5.2", "13766"), ("3.5.3", "14685"), ("3.5.5", "14685")]
         {
-            assert!(may_be_chosen(v(version)).unwrap_err().contains(source), "{version}");
+            assert_eq!(may_be_chosen(v(version)), Err(VersionRefused::Unsound(v(version))));
+            assert!(v(version).why_unsound().is_some_and(|why| why.contains(source)), "{version}");
         }
         for sound in ["3.5.6", "3.5.35", "3.6.0", "3.7.3"] {
             assert_eq!(v(sound).why_unsound(), None, "{sound}");

@@ -3,7 +3,7 @@
 //! led to it (K2); the identity annotations and the size of every volume.
 
 use quorate_model::record::Stage;
-use quorate_model::snapshot::{Pod, Presence, Volume};
+use quorate_model::snapshot::{Pod, Presence, Sick, Volume};
 use quorate_model::target::{Medium, Retention};
 use quorate_model::{Effect, KubeEffect, ManagedObject, MemberName, Step, Version, Waiting};
 
@@ -220,9 +220,7 @@ fn label_joined(draft: &mut Draft<'_>, member: &MemberName) {
             return;
         }
         if let Some(silent) = must_answer_first(draft, member, pod) {
-            let why = "it does not answer. Until it answers or its Pod is gone, no Pod that may contradict it is labelled \
-                       joined, and the client Service selects only Pods with that label";
-            draft.wait(Waiting::Sick(silent, why.to_owned()));
+            draft.wait(Waiting::Sick(silent, Sick::MustAnswer));
             return;
         }
     }

@@ -1,6 +1,7 @@
 //! Changes of the operator's own defaults, such as a new image of the agent, reach a fleet of clusters in waves. Which cluster's turn it is
 //! is observed; what follows is decided here. A change of the cluster's own spec waits for no other cluster, and takes the defaults with it.
 
+use quorate_model::effect::Wave;
 use quorate_model::mutants::{Rule, is_broken};
 use quorate_model::record::Turn;
 use quorate_model::snapshot::DefaultsTurn;
@@ -23,7 +24,7 @@ pub(crate) fn may_take_defaults(draft: &mut Draft<'_>) -> bool {
         // What may cure one that has begun reaches it.
         DefaultsTurn::Now if draft.record.takes_defaults.is_some() => DefaultsTurn::Now,
         // Whose turn it is was decided by its last status.
-        DefaultsTurn::Now => unwell(draft).map_or(DefaultsTurn::Now, |why| fleet::passed_over(&why)),
+        DefaultsTurn::Now => unwell(draft).map_or(DefaultsTurn::Now, DefaultsTurn::After),
         turn @ (DefaultsTurn::OnNextChange | DefaultsTurn::After(_)) => turn,
     };
     match turn {
@@ -42,11 +43,12 @@ pub(crate) fn disrupts(draft: &Draft<'_>) -> bool {
 }
 
 /// Why the members could not be restarted one after another now.
-fn unwell(draft: &Draft<'_>) -> Option<String> {
+fn unwell(draft: &Draft<'_>) -> Option<Wave> {
     if is_broken(Rule::TurnsWell) {
         return None;
     }
-    let why = |voter: &MemberName| Some(format!("{voter}: {}", draft.seen.why_unhealthy(voter, draft.now)?));
+    let why =
+        |voter: &MemberName| Some(Wave::Sick(voter.clone(), draft.seen.why_unhealthy(voter, draft.now)?));
     draft.record.voters().find_map(why)
 }
 
@@ -64,11 +66,7 @@ pub(crate) fn note_progress(draft: &mut Draft<'_>) {
 /// A turn without a restart for long keeps its place no more. What holds it up is told elsewhere.
 pub(crate) fn tell_parked(draft: &mut Draft<'_>) {
     if draft.record.takes_defaults.is_some_and(|turn| fleet::is_parked(turn, draft.earliest())) {
-        draft.wait(Waiting::Wave(format!(
-            "no member was restarted with the operator's new defaults for more than {}, so other clusters do not wait for this one any \
-             more. It takes them as soon as its members can be restarted",
-            fleet::PARKED_AFTER
-        )));
+        draft.wait(Waiting::Wave(Wave::Parked(fleet::PARKED_AFTER)));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::world::{World, name};
 use quorate_model::adoption::{Earlier, Unadoptable};
+use quorate_model::effect::{EarlierData, Foreign};
 use quorate_model::restore::{RestoreCause, RestoreFailure};
 use quorate_model::snapshot::Quarantine;
 use quorate_model::{ClusterId, Effect, KubeEffect, ManagedObject, Minor, Plan, Version, Waiting};
@@ -17,7 +18,7 @@ fn adopting() -> (World, ClusterId) {
 
 fn refused(plan: &Plan) -> Option<&Unadoptable> {
     plan.waiting.iter().find_map(|waiting| match waiting {
-        Waiting::AdoptionRefused(_, why) => Some(why),
+        Waiting::EarlierData(EarlierData::NotAdopted(_, why)) => Some(why),
         _ => None,
     })
 }
@@ -49,8 +50,12 @@ fn before_a_person_decides_pods_that_nobody_owns_are_named_beside_the_volumes() 
     let pod = "Pod default/demo-1".to_owned();
     world.seen.foreign.insert(ManagedObject::Pod(name("demo-1")), pod.clone());
     let plan = world.plan();
-    assert!(matches!(plan.waiting[0], Waiting::ExistingData { .. }), "{:?}", plan.waiting);
-    assert_eq!(plan.waiting[1], Waiting::ForeignObjects(vec![pod]));
+    assert!(
+        matches!(plan.waiting[0], Waiting::EarlierData(EarlierData::Volumes { .. })),
+        "{:?}",
+        plan.waiting
+    );
+    assert_eq!(plan.waiting[1], Waiting::ForeignObjects(vec![Foreign::Object(pod)]));
     nothing_happens(&plan);
 }
 
@@ -72,7 +77,7 @@ fn of_volumes_of_two_clusters_only_those_of_the_chosen_one_are_adopted() {
     other.cluster_id = Some(ClusterId(0xbad));
     world.seen.adopt = None;
     let plan = world.plan();
-    let Some(Waiting::ExistingData { found, .. }) = plan.waiting.first() else {
+    let Some(Waiting::EarlierData(EarlierData::Volumes { found, .. })) = plan.waiting.first() else {
         panic!("{:?}", plan.waiting)
     };
     assert_eq!(found.len(), 2, "both are named, and neither is chosen");
@@ -150,7 +155,7 @@ fn no_empty_cluster_takes_the_place_of_one_whose_status_came_without_its_volumes
     let volumes = std::mem::take(&mut world.seen.volumes);
     let plan = world.plan();
     assert!(plan.effects.is_empty(), "{:?}", plan.effects);
-    let [Waiting::EarlierDataGone { cluster, voters }] = plan.waiting.as_slice() else {
+    let [Waiting::EarlierData(EarlierData::Gone { cluster, voters })] = plan.waiting.as_slice() else {
         panic!("{:?}", plan.waiting)
     };
     assert_eq!((*cluster, voters.len()), (id, 3));
@@ -158,7 +163,11 @@ fn no_empty_cluster_takes_the_place_of_one_whose_status_came_without_its_volumes
     // The volumes come back, and then a person decides against them.
     world.seen.volumes = volumes;
     let plan = world.plan();
-    assert!(matches!(plan.waiting[0], Waiting::ExistingData { .. }), "{:?}", plan.waiting);
+    assert!(
+        matches!(plan.waiting[0], Waiting::EarlierData(EarlierData::Volumes { .. })),
+        "{:?}",
+        plan.waiting
+    );
     world.carry_out(plan);
     world.seen.volumes.clear();
     (world.members, world.cluster_id) = (Vec::new(), None);
@@ -173,7 +182,11 @@ fn what_a_backup_tool_created_without_data_does_not_begin_empty_but_may_begin_wi
     world.seen.restored_by = Some("Velero's Restore nightly".to_owned());
     let plan = world.plan();
     assert!(plan.effects.is_empty() && plan.record.attempt == 0, "{:?}", plan.effects);
-    assert!(matches!(plan.waiting.as_slice(), [Waiting::RestoredWithoutData(_)]), "{:?}", plan.waiting);
+    assert!(
+        matches!(plan.waiting.as_slice(), [Waiting::EarlierData(EarlierData::NotRestored(_))]),
+        "{:?}",
+        plan.waiting
+    );
 
     let failure = RestoreFailure::new(RestoreCause::NotReady, "it is being taken");
     world.seen.restore = Some(Err(failure));
@@ -310,7 +323,7 @@ fn m61_of_quarantined_volumes_it_is_said_that_their_quarantine_ends_first() {
     let volume = world.seen.volumes.get_mut(&name("demo-0")).unwrap();
     volume.quarantine = Some(Quarantine { since: Some(world.now), why: "replaced".to_owned() });
     let plan = world.plan();
-    let Some(Waiting::ExistingData { quarantined, .. }) = plan.waiting.first() else {
+    let Some(Waiting::EarlierData(EarlierData::Volumes { quarantined, .. })) = plan.waiting.first() else {
         panic!("{:?}", plan.waiting)
     };
     assert_eq!(*quarantined, [name("demo-0")]);

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::world::{World, name};
+use crate::world::{World, name, words};
 use quorate_model::auth::{AuthChange, AuthStage, ClientGrace, Clients, Marked, Orphan, Root, SeenAuth};
-use quorate_model::effect::Unsafe;
+use quorate_model::effect::{AuthChanging, AuthWait, Unsafe};
 use quorate_model::{
     Ca, ClusterId, Effect, EtcdCall, Instant, KubeEffect, Leaf, Plan, Record, Snapshot, Span, Step, Waiting,
 };
@@ -90,8 +90,8 @@ fn auth_is_enabled_after_the_users_of_the_cluster_are_made() {
     let mut world = wanted(3);
     world.seen.users_to_come.insert("billing".to_owned());
     assert!(!comes_to(&mut world, AuthChange::Enable));
-    let words = "EtcdUser billing gets its user first".to_owned();
-    assert!(world.plan().waiting.contains(&Waiting::AuthChanging(words)));
+    let first = AuthChanging::UserFirst("billing".to_owned());
+    assert!(world.plan().waiting.contains(&Waiting::Auth(AuthWait::Changing(first))));
     world.seen.users_to_come.clear();
     assert!(comes_to(&mut world, AuthChange::Enable));
 }
@@ -101,13 +101,13 @@ fn auth_is_not_enabled_while_the_certificate_that_applications_share_is_that_of_
     let mut world = wanted(3);
     world.clients = Clients::Root;
     assert!(!comes_to(&mut world, AuthChange::Enable));
-    assert!(world.plan().waiting.contains(&Waiting::ClientsAreRoot));
+    assert!(world.plan().waiting.contains(&Waiting::Auth(AuthWait::ClientsAreRoot)));
     world.clients = Clients::NoUser;
     assert!(comes_to(&mut world, AuthChange::Enable));
     // What is on stays on, and is told.
     world.settle();
     world.clients = Clients::Root;
-    assert!(world.plan().waiting.contains(&Waiting::ClientsAreRoot));
+    assert!(world.plan().waiting.contains(&Waiting::Auth(AuthWait::ClientsAreRoot)));
 }
 
 #[test]
@@ -143,7 +143,9 @@ fn auth_is_not_enabled_while_somebody_else_has_the_role_root() {
     let mut world = wanted(3);
     world.other_roots = BTreeSet::from(["eve".to_owned()]);
     assert!(!comes_to(&mut world, AuthChange::Enable));
-    assert!(world.plan().waiting.contains(&Waiting::OthersAreRoot(world.other_roots.clone())));
+    assert!(
+        world.plan().waiting.contains(&Waiting::Auth(AuthWait::OthersAreRoot(world.other_roots.clone())))
+    );
     world.other_roots.clear();
     assert!(comes_to(&mut world, AuthChange::Enable));
     // What was on before and is off is open to everybody, so it waits for nobody.
@@ -200,12 +202,12 @@ fn auth_is_not_committed_while_the_certificate_of_root_cannot_be_signed() {
     let says = |world: &mut World, text: &str| {
         let waiting = world.plan().waiting;
         let is_told = |wait: &Waiting| match wait {
-            Waiting::SafePoint(why) | Waiting::AuthChanging(why) => why.contains(text),
+            Waiting::SafePoint(_) | Waiting::Auth(AuthWait::Changing(_)) => words(wait).contains(text),
             _ => false,
         };
         assert_eq!(waiting.iter().filter(|wait| is_told(wait)).count(), 2, "{waiting:?}");
     };
-    says(&mut world, "the certificate authority is lost. Secret default/demo-ca: it does not exist");
+    says(&mut world, "NoRootCertificate(Lost { secret: \"Secret default/demo-ca\"");
     world.seen.certificates.as_mut().unwrap().authorities.extend(authority.map(|one| (Ca::Clients, one)));
     world.settle();
     assert!(world.auth.0);
@@ -238,7 +240,7 @@ fn auth_that_a_person_enabled_is_told_and_left_alone_until_the_spec_asks_for_it(
     let mut world = World::running(3);
     world.auth = (true, Root::Ready);
     let plan = world.plan();
-    assert_eq!(plan.waiting, [Waiting::AuthNotOurs]);
+    assert_eq!(plan.waiting, [Waiting::Auth(AuthWait::NotOurs)]);
     assert_eq!((plan.effects.len(), plan.record.auth), (0, None));
     // A person made the operator's user root, which keeps nothing from it.
     world.clients = Clients::Root;
@@ -290,7 +292,7 @@ fn without_an_order_auth_stays_on_whatever_the_spec_says() {
         let plan = world.plan();
         assert!(plan.effects.is_empty(), "{plan:?}");
         let cluster = world.seen.record.cluster_id.unwrap();
-        assert!(plan.waiting.contains(&Waiting::AuthStaysOn(cluster)), "{:?}", plan.waiting);
+        assert!(plan.waiting.contains(&Waiting::Auth(AuthWait::StaysOn(cluster))), "{:?}", plan.waiting);
         assert_eq!(plan.record.auth, Some(AuthStage::On));
         assert!(plan.record.target.as_ref().unwrap().auth, "the members keep the credential");
     }
@@ -392,7 +394,7 @@ fn auth_that_keeps_tenants_of_kamaji_apart_is_not_disabled_while_a_datastore_may
     world.seen.auth_policy.disable = world.seen.record.cluster_id;
     world.seen.may_have_data_store = true;
     world.settle();
-    let refused = Waiting::AuthOffRefused(Unsafe::TenantsNeedAuth);
+    let refused = Waiting::Auth(AuthWait::OffRefused(Unsafe::TenantsNeedAuth));
     assert!(world.auth.0 && world.plan().waiting.contains(&refused), "{:?}", world.plan().waiting);
     let via = world.seen.etcd.list.as_ref().unwrap().via.clone();
     let disable = Effect::etcd(Step::L9, via, EtcdCall::Auth { change: AuthChange::Disable });

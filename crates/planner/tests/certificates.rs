@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::world::certificates::{DAY, authority, none};
 use crate::world::{World, name, snapshot};
 use quorate_model::certificate::Validity;
-use quorate_model::effect::Unsafe;
+use quorate_model::effect::{AuthorityWait, Foreign, Unsafe};
 use quorate_model::incarnation::{NextIncarnation, Order};
 use quorate_model::quorum_recovery::{QuorumRecovery, RecoverFrom};
 use quorate_model::record::RecordDoubt;
@@ -86,7 +86,9 @@ fn s03_no_second_authority_is_created_once_one_is_recorded_or_leaves_exist() {
     let plan = world.plan();
     let recorded = AuthorityLoss::Missing(Some(ca("ca-1")));
     assert!(secrets(&plan).is_empty());
-    assert!(matches!(&plan.waiting[..], [Waiting::AuthorityLost { loss, .. }, ..] if *loss == recorded));
+    assert!(
+        matches!(&plan.waiting[..], [Waiting::Authority(AuthorityWait::Lost { loss, .. }), ..] if *loss == recorded)
+    );
 
     // Status was lost, too: the leaves that are left still name an authority.
     world.seen.record.authority = None;
@@ -218,7 +220,10 @@ fn s04_a_leaf_is_not_renewed_beyond_its_authority_and_an_ended_authority_signs_n
     certificates(&mut world.seen).leaves.remove(&Leaf::Peer);
     let plan = world.plan();
     assert!(secrets(&plan).is_empty());
-    assert!(plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::AuthorityEnded(_))), "{plan:?}");
+    assert!(
+        plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::Authority(AuthorityWait::Ended(_)))),
+        "{plan:?}"
+    );
 }
 
 #[test]
@@ -414,7 +419,7 @@ fn r19_an_authority_that_somebody_put_there_before_the_cluster_signs_nothing() {
         world.settle();
         assert!(world.seen.pods.is_empty() && world.seen.record.authority_of(which).is_none());
         let waiting = world.plan().waiting;
-        let is_named = |one: &Waiting| matches!(one, Waiting::ForeignObjects(all) if all[0].contains("certificate authority of no volume"));
+        let is_named = |one: &Waiting| matches!(one, Waiting::ForeignObjects(all) if matches!(all[0], Foreign::Authority { .. }));
         assert!(waiting.iter().any(is_named), "{waiting:?}");
 
         // A person says that it is the one.

@@ -1,7 +1,7 @@
 //! The hazards of docs/hazards.md that the planner prevents. Tests are named after the number of their hazard.
 
 use crate::world::{World, name};
-use quorate_model::effect::{Boot, LEARNER_SYNC_DEADLINE, Unsafe};
+use quorate_model::effect::{Boot, EarlierData, LEARNER_SYNC_DEADLINE, Unsafe};
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::snapshot::{Answer, Listed};
 use quorate_model::{
@@ -209,7 +209,9 @@ fn h05_a_recreated_cluster_leaves_old_volumes_alone_and_takes_new_names_and_a_ne
     let id = world.cluster_id.take().unwrap();
     let plan = world.plan();
     assert!(plan.effects.is_empty());
-    let Some(Waiting::ExistingData { found, volumes, .. }) = plan.waiting.first() else { panic!() };
+    let Some(Waiting::EarlierData(EarlierData::Volumes { found, volumes, .. })) = plan.waiting.first() else {
+        panic!()
+    };
     assert_eq!((found.as_slice(), volumes.len()), ([id].as_slice(), 3));
     world.carry_out(plan);
 

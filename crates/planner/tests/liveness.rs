@@ -1,6 +1,7 @@
 //! What must go on while something else fails for good: a write that is refused, a voter that never comes back.
 
 use crate::world::{World, name, words};
+use quorate_model::effect::{EarlierData, FixedField};
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::snapshot::Presence;
 use quorate_model::target::{Medium, PodRevision};
@@ -146,7 +147,10 @@ fn l02_a_learner_in_sync_makes_way_once_a_voter_was_unhealthy_for_ten_minutes() 
     world.now = world.now + Span::seconds(20);
     let plan = world.plan();
     assert_eq!(plan.record.members[&name("demo-3")].stage, Stage::Leaving(Leaving::RolledBack));
-    let said = plan.waiting.iter().any(|waiting| words(waiting).contains("demo-3 makes way"));
+    let said = plan
+        .waiting
+        .iter()
+        .any(|waiting| words(waiting).contains("LearnerGivenUp(demo-3, VoterUnhealthy(demo-1))"));
     assert!(said, "{:?}", plan.waiting);
     world.carry_out(plan);
     world.settle();
@@ -248,7 +252,7 @@ fn l10_data_are_adopted_only_with_the_medium_and_the_tls_that_they_have() {
         change(&mut world);
         let plan = world.plan();
         let differs = plan.waiting.iter().find_map(|waiting| match waiting {
-            Waiting::AdoptionDiffers { field, .. } => Some(*field),
+            Waiting::EarlierData(EarlierData::Contradict(field)) => Some(field.clone()),
             _ => None,
         });
         (differs, plan.record.is_bootstrapped(), world)
@@ -256,12 +260,15 @@ fn l10_data_are_adopted_only_with_the_medium_and_the_tls_that_they_have() {
     let (differs, adopted, _) = adopting(&|_| {});
     assert_eq!((differs, adopted), (None, true));
     let (differs, adopted, mut world) = adopting(&|world| world.seen.desired.tls = false);
-    assert_eq!((differs, adopted), (Some("spec.tls.provider"), false));
+    assert_eq!((differs, adopted), (Some(FixedField::Tls { is: true, found: false }), false));
     world.seen.desired.tls = true;
     world.settle();
     assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2"], "the corrected spec is adopted");
     let (differs, adopted, _) = adopting(&|world| world.seen.desired.storage.medium = Medium::Memory);
-    assert_eq!((differs, adopted), (Some("spec.storageSpec.medium"), false));
+    assert_eq!(
+        (differs, adopted),
+        (Some(FixedField::Medium { is: Medium::Disk, found: Medium::Memory }), false)
+    );
     let unknown = |world: &mut World| {
         world.seen.desired.tls = false;
         world.seen.volumes.values_mut().for_each(|volume| volume.tls = None);

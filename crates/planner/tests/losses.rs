@@ -3,7 +3,7 @@
 //! cluster.
 
 use crate::world::{World, name};
-use quorate_model::effect::{LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE, Unsafe};
+use quorate_model::effect::{EarlierData, LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE, Unsafe};
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::target::{Medium, PodRevision, Retention};
 use quorate_model::{
@@ -185,7 +185,9 @@ fn no_second_cluster_is_bootstrapped_when_status_is_lost_and_data_are_in_memory(
     world.seen.record = Record::default();
     let plan = world.plan();
     assert!(plan.effects.is_empty() && plan.record == Record::default(), "{:?}", plan.effects);
-    assert!(matches!(plan.waiting.as_slice(), [Waiting::UnknownPods(pods)] if pods.len() == 3));
+    assert!(
+        matches!(plan.waiting.as_slice(), [Waiting::EarlierData(EarlierData::UnknownPods(pods))] if pods.len() == 3)
+    );
 }
 
 #[test]

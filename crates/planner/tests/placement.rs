@@ -1,6 +1,7 @@
 //! A member that cannot be placed, and the edit that cures it: it is taken at once. And the PriorityClass that a namespace refuses.
 
 use crate::world::{World, name, words};
+use quorate_model::effect::PodTrouble;
 use quorate_model::record::Stage;
 use quorate_model::target::PodRevision;
 use quorate_model::{Effect, KubeEffect, Plan, Step, Waiting};
@@ -90,7 +91,7 @@ fn a_learner_that_cannot_be_placed_is_created_again_at_once_when_the_cure_is_edi
     world.carry_out(plan);
     no_node_fits(&mut world, "demo-3");
     let plan = world.plan();
-    let stuck = Waiting::PodStuck(name("demo-3"), WHY.to_owned());
+    let stuck = Waiting::PodStuck(name("demo-3"), PodTrouble::Says(WHY.to_owned()));
     assert!(plan.waiting.contains(&stuck), "{:?}", plan.waiting);
     world.carry_out(plan);
 
@@ -129,7 +130,7 @@ fn bootstrap_members_that_cannot_be_placed_are_given_up_at_once_when_the_cure_is
     }
     let plan = alone(&mut world);
     for member in ["demo-1", "demo-2"] {
-        let stuck = Waiting::PodStuck(name(member), WHY.to_owned());
+        let stuck = Waiting::PodStuck(name(member), PodTrouble::Says(WHY.to_owned()));
         assert!(plan.waiting.contains(&stuck), "{:?}", plan.waiting);
     }
     edit(&mut world, "tolerant");

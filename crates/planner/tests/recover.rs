@@ -2,7 +2,7 @@
 //! before the order for another incarnation.
 
 use crate::world::{World, name, words};
-use quorate_model::effect::Boot;
+use quorate_model::effect::{Boot, RecoveryWait};
 use quorate_model::incarnation::Order;
 use quorate_model::quorum_recovery::{
     Container, Log, NodeState, ReadOnlyAnswer, ReadOnlyOrder, ReadOnlyPod, RecoverFrom, STOPPED_WITHIN,
@@ -123,7 +123,7 @@ fn reported(order: &str) -> World {
 
 fn waits_for(plan: &Plan, text: &str) -> bool {
     let reports = |waiting: &Waiting| match waiting {
-        Waiting::Recovering { logs, .. } => logs.iter().any(|(member, log)| match log {
+        Waiting::Recovery(RecoveryWait::Reads { logs, .. }) => logs.iter().any(|(member, log)| match log {
             Ok(log) => format!("{member}: {log}").contains(text),
             Err(why) => format!("{member}: {why}").contains(text),
         }),
@@ -188,7 +188,7 @@ fn a_cluster_whose_quorum_answers_is_never_recovered_not_even_when_it_is_lost_la
     later.seen.record = world.seen.record.clone();
     let spent = plan(&mut later);
     assert_eq!(spent.record.quorum_recovery, None, "the order is spent");
-    assert!(waits_for(&spent, "remove the annotation, and set it"), "{:?}", spent.waiting);
+    assert!(waits_for(&spent, "Spent"), "{:?}", spent.waiting);
     later.seen.recover_from = Some(RecoverFrom::Member(name("demo-0")));
     assert!(plan(&mut later).record.quorum_recovery.is_some(), "another order");
     // Taken off and given again.
@@ -245,7 +245,7 @@ fn h27_nothing_is_chosen_while_a_member_may_run() {
         node(&mut world, "demo-2", state);
         let waits = plan(&mut world);
         assert!(!is_chosen(&waits), "{state:?}");
-        assert!(waits_for(&waits, "its Pod is not gone yet, on Node n2"), "{waits:?}");
+        assert!(waits_for(&waits, "PodThere(Some(\"n2\"))"), "{waits:?}");
     }
     for state in [NodeState::OutOfService, NodeState::Gone] {
         node(&mut world, "demo-2", Some(state));
@@ -261,7 +261,7 @@ fn with_auto_every_volume_that_can_be_read_was_read_and_without_the_rule_one_tha
     node(&mut world, "demo-2", Some(NodeState::OutOfService));
     let waits = plan(&mut world);
     assert!(!is_chosen(&waits));
-    assert!(waits_for(&waits, "name the member whose data are kept in place of auto"), "{:?}", waits.waiting);
+    assert!(waits_for(&waits, "may_be_left: true"), "{:?}", waits.waiting);
     let (seen, record) = (world.seen.clone(), world.seen.record.clone());
     let judged = || quorate_planner::safety::may_recover(&seen, &record, world.now);
     assert!(judged().is_err() && without("NotRead", judged).is_ok());
@@ -280,7 +280,7 @@ fn a_volume_that_is_empty_is_looked_at_twice() {
     let mut world = reported("auto");
     world.seen.pods.get_mut(&name("demo-2")).unwrap().restarts = 0;
     let waits = plan(&mut world);
-    assert!(!is_chosen(&waits) && waits_for(&waits, "It is read once more"), "{:?}", waits.waiting);
+    assert!(!is_chosen(&waits) && waits_for(&waits, "OnceMore"), "{:?}", waits.waiting);
 }
 
 #[test]
@@ -327,7 +327,7 @@ fn a_quorum_that_has_its_data_is_not_recovered_from_one_of_them_unless_a_person_
     world.answers("demo-2", third);
     let refused = plan(&mut world);
     assert!(
-        !is_chosen(&refused) && waits_for(&refused, "3 of 5 voters have their data"),
+        !is_chosen(&refused) && waits_for(&refused, "QuorumHasData { readable: 3, voters: 5 }"),
         "{:?}",
         refused.waiting
     );
@@ -369,7 +369,7 @@ fn o13_an_order_that_was_given_while_the_cluster_was_paused_or_at_size_zero_begi
         change(&mut world, false);
         let later = plan(&mut world);
         assert_eq!(later.record.quorum_recovery, None, "{:?}", later.waiting);
-        assert!(waits_for(&later, "the cluster was paused"), "{:?}", later.waiting);
+        assert!(waits_for(&later, "Spent"), "{:?}", later.waiting);
         // Given again, it is followed.
         world.seen.recover_from = None;
         let off = plan(&mut world);
@@ -393,7 +393,7 @@ fn while_it_is_not_known_whose_data_are_wrong_nobody_is_chosen_by_itself() {
     let mut world = reported("auto");
     world.seen.record.differ_since = Some(world.now);
     let refused = plan(&mut world);
-    assert!(!is_chosen(&refused) && waits_for(&refused, "were found to differ"), "{:?}", refused.waiting);
+    assert!(!is_chosen(&refused) && waits_for(&refused, "DataDiffer"), "{:?}", refused.waiting);
     world.seen.recover_from = Some(RecoverFrom::Member(name("demo-0")));
     assert!(is_chosen(&plan(&mut world)));
 }
@@ -415,7 +415,7 @@ fn the_order_is_withdrawn_by_taking_off_the_annotation_and_the_members_start_aga
     let mut world = reported("auto");
     go_on(&mut world);
     world.seen.recover_from = None;
-    let withdrawn = Waiting::RecoveryEnded { withdrawn: true };
+    let withdrawn = Waiting::Recovery(RecoveryWait::Ended { withdrawn: true });
     assert!(plan(&mut world).waiting.contains(&withdrawn), "{:?}", plan(&mut world).waiting);
     for member in ["demo-1", "demo-2", "demo-3", "demo-4"] {
         world.unsilence(member);
@@ -440,12 +440,12 @@ fn what_cannot_be_recovered_is_refused_and_nothing_is_stopped() {
     };
     let target =
         |world: &mut World| world.seen.record.target.as_mut().unwrap().version = Version::new(3, 6, 4);
-    refused(&target, "Set spec.version to 3.6.5 or newer");
+    refused(&target, "ForgetsEntries");
     let memory =
         |world: &mut World| world.seen.record.target.as_mut().unwrap().storage.medium = Medium::Memory;
-    refused(&memory, "Restore a backup");
-    refused(&|world| world.seen.recover_from = Some(RecoverFrom::read("demo-7")), "demo-7 is no member");
-    refused(&|world| world.seen.etcd.unserved_since = Some(world.now), "for less than 60 s");
+    refused(&memory, "InMemory");
+    refused(&|world| world.seen.recover_from = Some(RecoverFrom::read("demo-7")), "NoMember(demo-7)");
+    refused(&|world| world.seen.etcd.unserved_since = Some(world.now), "TooSoon");
 }
 
 #[test]
@@ -455,7 +455,7 @@ fn logs_of_another_cluster_and_members_without_data_are_not_chosen() {
         has_nothing(&mut world, member);
     }
     let refused = plan(&mut world);
-    assert!(waits_for(&refused, "no member has data of this cluster"), "{:?}", refused.waiting);
+    assert!(waits_for(&refused, "NoData"), "{:?}", refused.waiting);
     let ReadOnlyAnswer::Stored(foreign) = log(&world, "demo-0", 500, 1, 500) else { unreachable!() };
     world.answers("demo-0", ReadOnlyAnswer::Stored(Log { cluster_id: ClusterId(1), ..foreign }));
     assert_eq!(plan(&mut world).record.quorum_recovery.unwrap().chosen, None);
@@ -470,16 +470,18 @@ fn another_member_can_be_named_while_the_snapshot_is_taken() {
     go_on(&mut world);
     let failure = quorate_model::restore::RestoreFailure::new(
         quorate_model::restore::RestoreCause::Failed,
-        "demo-1: etcd does not start on a copy of the data",
+        "etcd does not start on a copy of the data",
     );
     let pod = world.seen.pods.get_mut(&name("demo-1")).unwrap();
     let ReadOnlyPod { failure: last, .. } = pod.read_only.as_mut().unwrap();
     *last = Some(failure);
-    assert!(waits_for(&plan(&mut world), "demo-1: etcd does not start on a copy of the data"));
+    assert!(waits_for(&plan(&mut world), "Agent(demo-1, \"etcd does not start on a copy of the data\")"));
     world.seen.recover_from = Some(RecoverFrom::Member(name("demo-0")));
     // The Pod of the first choice reads once more, so that it is seen stopped.
     let edited = go_on(&mut world);
-    assert!(edited.waiting.iter().any(|waiting| matches!(waiting, Waiting::MayRun { .. })));
+    assert!(
+        edited.waiting.iter().any(|waiting| matches!(waiting, Waiting::Recovery(RecoveryWait::MayRun(..))))
+    );
     let again = log(&world, "demo-1", 100, 3, 100);
     world.answers("demo-1", again);
     go_on(&mut world);
@@ -514,9 +516,9 @@ fn h27_a_member_whose_later_pod_is_elsewhere_is_stopped_only_when_the_node_on_wh
     };
     let just_ready = NodeState::Ready { since: world.now };
     for (state, why) in [
-        (Some(NodeState::NotReady), "it last followed a leader on Node n1, which does not report"),
-        (Some(just_ready), "it last followed a leader on Node n1, whose kubelet has 180 s"),
-        (None, "whose state is not known"),
+        (Some(NodeState::NotReady), "former: true, state: Silent"),
+        (Some(just_ready), "former: true, state: Stopping"),
+        (None, "former: true, state: NotKnown"),
     ] {
         served_on(&mut world, state);
         let waits = plan(&mut world);
@@ -565,7 +567,7 @@ fn the_first_answer_of_an_empty_volume_does_not_count_while_the_second_try_runs(
     let mut world = reported("auto");
     world.seen.pods.get_mut(&name("demo-4")).unwrap().runs = true;
     let waits = plan(&mut world);
-    assert!(!is_chosen(&waits) && waits_for(&waits, "It is read once more"), "{waits:?}");
+    assert!(!is_chosen(&waits) && waits_for(&waits, "OnceMore"), "{waits:?}");
     world.seen.pods.get_mut(&name("demo-4")).unwrap().restarts = 2;
     assert!(is_chosen(&plan(&mut world)));
 }
@@ -576,12 +578,12 @@ fn a_pod_whose_volume_is_being_deleted_is_not_stopped_because_the_data_would_go_
     world.seen.volumes.get_mut(&name("demo-1")).unwrap().terminating = true;
     let waits = go_on(&mut world);
     assert_eq!(held(&world), ["demo-0", "demo-2", "demo-3", "demo-4"]);
-    assert!(waits_for(&waits, "its data go with its Pod"), "{waits:?}");
+    assert!(waits_for(&waits, "ClaimTerminating(demo-1)"), "{waits:?}");
     // A person has copied them, and deletes the Pod.
     world.lose_pod("demo-1");
     world.seen.volumes.remove(&name("demo-1"));
     world.now = world.now + STOPPED_WITHIN;
-    assert!(!waits_for(&plan(&mut world), "its data go with its Pod"));
+    assert!(!waits_for(&plan(&mut world), "ClaimTerminating(demo-1)"));
 }
 
 #[test]
@@ -590,10 +592,7 @@ fn an_edit_that_cannot_be_followed_takes_the_order_before_it_back() {
     for value in ["demo-9", ""] {
         world.seen.recover_from = Some(RecoverFrom::read(value));
         let waits = plan(&mut world);
-        assert!(
-            !is_chosen(&waits) && waits_for(&waits, "is no member of this cluster"),
-            "{value}: {waits:?}"
-        );
+        assert!(!is_chosen(&waits) && waits_for(&waits, "NoMember"), "{value}: {waits:?}");
     }
     world.seen.recover_from = Some(RecoverFrom::Auto);
     assert!(is_chosen(&plan(&mut world)));
@@ -607,10 +606,7 @@ fn a_quorum_whose_pods_are_ready_is_not_recovered_although_the_operator_reaches_
         world.seen.pods.get_mut(&name(member)).unwrap().ready = true;
     }
     let refused = plan(&mut world);
-    assert!(
-        refused.record.quorum_recovery.is_none() && waits_for(&refused, "a quorum answers"),
-        "{refused:?}"
-    );
+    assert!(refused.record.quorum_recovery.is_none() && waits_for(&refused, "QuorumAnswers"), "{refused:?}");
     world.seen.pods.get_mut(&name("demo-2")).unwrap().ready = false;
     assert!(plan(&mut world).record.quorum_recovery.is_some());
 }
@@ -624,7 +620,7 @@ fn a_learner_is_not_chosen_by_itself_although_it_has_most() {
     assert_eq!(chosen.member, name("demo-0"));
     world.seen.record.members.get_mut(&name("demo-0")).unwrap().stage = Stage::Leaving(Leaving::Lost);
     let refused = plan(&mut world);
-    let why = "demo-0: it was given up as lost; demo-1: it was a learner, and etcd makes no cluster of one";
+    let why = "LeftOut([(demo-0, GivenUp), (demo-1, Learner)])";
     assert!(!is_chosen(&refused) && waits_for(&refused, why), "{refused:?}");
 }
 
@@ -636,7 +632,7 @@ fn a_member_that_was_leaving_votes_until_it_is_removed_and_counts_for_the_quorum
     let third = log(&world, "demo-2", 80, 3, 80);
     world.answers("demo-2", third);
     let refused = plan(&mut world);
-    assert!(!is_chosen(&refused) && waits_for(&refused, "which is a quorum"), "{refused:?}");
+    assert!(!is_chosen(&refused) && waits_for(&refused, "QuorumHasData"), "{refused:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! begins with the snapshot once more when a member may have data that are newer.
 
 use crate::world::{self, World, name, words};
-use quorate_model::effect::{Boot, Unsafe};
+use quorate_model::effect::{Boot, NoSnapshot, Unsafe};
 use quorate_model::record::Abandoned;
 use quorate_model::restore::{Restore, RestoreCause, RestoreFailure};
 use quorate_model::snapshot::ImageVolume;
@@ -28,7 +28,7 @@ fn boots(plan: &Plan) -> Vec<Boot> {
     created.collect()
 }
 
-fn refusal(plan: &Plan) -> Option<&RestoreFailure> {
+fn refusal(plan: &Plan) -> Option<&NoSnapshot> {
     plan.waiting.iter().find_map(|waiting| match waiting {
         Waiting::NoSnapshot(why) => Some(why),
         _ => None,
@@ -76,22 +76,18 @@ fn what_does_not_go_with_the_snapshot_is_refused_before_anything_starts() {
         restore
     };
     let cases: [(Restore, Change<'_>, &str); 5] = [
-        (
-            of(&|restore| restore.version = Some(Version::new(3, 7, 0))),
-            &none,
-            "Set spec.version to 3.7 or newer",
-        ),
-        (of(&|restore| restore.version = None), &old, "cannot raise revisions"),
-        (of(&|restore| restore.bytes = Some(2 << 20)), &with_quota, "Raise spec.etcd.quotaBackendBytes"),
-        (of(&|restore| restore.bytes = Some(500 << 20)), &none, "Raise spec.storageSpec.volumeSizeRequest"),
-        (snapshot(), &in_memory, "not restored into memory"),
+        (of(&|restore| restore.version = Some(Version::new(3, 7, 0))), &none, "OlderThan"),
+        (of(&|restore| restore.version = None), &old, "CannotRaise"),
+        (of(&|restore| restore.bytes = Some(2 << 20)), &with_quota, "OverQuota"),
+        (of(&|restore| restore.bytes = Some(500 << 20)), &none, "VolumeTooSmall"),
+        (snapshot(), &in_memory, "Memory"),
     ];
     for (restore, change, expected) in cases {
         let mut world = restoring(1, restore);
         change(&mut world);
         let plan = world.plan();
         let why = refusal(&plan).unwrap_or_else(|| panic!("{expected}: not refused"));
-        assert!(why.cause == RestoreCause::Refused && why.message.contains(expected), "{why:?}");
+        assert!(why.cause() == RestoreCause::Refused && format!("{why:?}").contains(expected), "{why:?}");
         assert!(plan.effects.is_empty() && plan.record.attempt == 0, "{expected}: {:?}", plan.effects);
     }
     // An edit is the cure.
@@ -108,7 +104,7 @@ fn a_backup_that_is_not_complete_is_waited_for_and_nothing_starts_without_it() {
     world.seen.restore = Some(Err(why.clone()));
     for _ in 0..3 {
         let plan = world.plan();
-        assert_eq!(refusal(&plan), Some(&why));
+        assert_eq!(refusal(&plan), Some(&NoSnapshot::Failed(why.clone())));
         assert!(plan.effects.is_empty());
         world.carry_out(plan);
     }
@@ -163,8 +159,8 @@ fn a_cluster_is_not_recorded_while_a_member_answers_that_has_not_what_was_restor
     }
     assert!(!world.seen.record.is_bootstrapped(), "every member of this world reports revision 7");
     let plan = world.plan();
-    let why = plan.waiting.iter().find(|waiting| matches!(waiting, Waiting::RestoreFailed(..)));
-    assert!(why.is_some_and(|why| words(why).contains("1000 at least")), "{:?}", plan.waiting);
+    let why = plan.waiting.iter().find(|waiting| matches!(waiting, Waiting::NotRestored(..)));
+    assert!(why.is_some_and(|why| words(why).contains("least: Revision(1000)")), "{:?}", plan.waiting);
 }
 
 #[test]
@@ -176,7 +172,7 @@ fn a_cluster_is_not_recorded_while_two_members_that_restored_the_same_have_other
         world.carry_out(plan);
     }
     assert!(!world.seen.record.is_bootstrapped());
-    assert!(waits(&world, "demo-0 and demo-1 have other data at revision 7"));
+    assert!(waits(&world, "NotRestored(demo-1, Differs { from: demo-0, revision: Revision(7) })"));
     // Hashes of some versions differ until all members have carried out the same compaction.
     world.wrong.clear();
     world.now = world.now + Span::seconds(30);
@@ -240,7 +236,7 @@ fn a_failure_of_an_earlier_try_is_no_failure_while_the_next_one_runs() {
     let pod = world.seen.pods.get_mut(&name("demo-1")).unwrap();
     pod.ip = Some("10.0.0.1".to_owned());
     pod.restore_failure = Some(RestoreFailure::new(RestoreCause::Failed, "no route"));
-    assert!(waits(&world, "RestoreFailed(demo-1, "));
+    assert!(waits(&world, "NotRestored(demo-1, "));
     world.seen.pods.get_mut(&name("demo-1")).unwrap().runs = true;
     assert!(waits(&world, "Restoring(demo-1, Some("));
 }
@@ -254,7 +250,7 @@ fn a_leader_without_a_member_list_is_reported_with_what_etcd_answers() {
     assert!(waits(&world, "user name is empty"));
     world.seen.record.target.as_mut().unwrap().tls = false;
     world.seen.desired.tls = false;
-    assert!(waits(&world, "delete it and restore with TLS"));
+    assert!(waits(&world, "AuthWithoutTls"));
 }
 
 #[test]
@@ -264,9 +260,9 @@ fn a_claim_that_is_not_mounted_is_no_failure_of_image_volumes() {
     let pod = world.seen.pods.get_mut(&name("demo-0")).unwrap();
     pod.image_volume = Some(ImageVolume::Mounting(since));
     pod.mounting = Some(since);
-    assert!(!waits(&world, "its volumes are not mounted"));
+    assert!(!waits(&world, "SnapshotNotMounted"));
     world.now = since + Span::seconds(150);
-    assert!(waits(&world, "may hold the claim of destination.pvc"));
+    assert!(waits(&world, "SnapshotNotMounted"));
     let plan = quorate_planner::plan(&world.seen, world.now);
     assert!(
         plan.record.no_image_volume.is_none() && plan.effects.iter().all(|effect| effect.step() != Step::W3)

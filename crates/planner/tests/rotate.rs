@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::world::certificates::{DAY, next};
 use crate::world::{World, name};
-use quorate_model::effect::Unsafe;
+use quorate_model::effect::{AuthorityWait, Unsafe};
 use quorate_model::rotation::{RotateOrder, RotationPolicy, RotationStage};
 use quorate_model::snapshot::{Published, Reader};
 use quorate_model::{Ca, Effect, Fingerprint, Instant, KubeEffect, Leaf, Span, Step, Waiting};
@@ -44,8 +44,10 @@ fn step(world: &mut World, story: &mut String) {
     for effect in &plan.effects {
         let _ = writeln!(story, "{} {effect}", effect.step());
     }
-    let waits_for_clients =
-        plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::ClientsHaveTime(..)));
+    let waits_for_clients = plan
+        .waiting
+        .iter()
+        .any(|waiting| matches!(waiting, Waiting::Authority(AuthorityWait::ClientsHaveTime(..))));
     let idle = plan.effects.is_empty() && plan.record == world.seen.record;
     world.carry_out(plan);
     if idle && waits_for_clients {
@@ -246,7 +248,7 @@ fn r19_a_rotation_of_clients_waits_for_every_secret_that_they_read_and_their_tim
                 assert_eq!(stage(world), before);
             }
             let waiting = world.plan().waiting;
-            let is_told = |one: &Waiting| matches!(one, Waiting::Rotating(_, Unsafe::NotTold(secret)) if secret.ends_with("/read-by-clients"));
+            let is_told = |one: &Waiting| matches!(one, Waiting::Authority(AuthorityWait::Rotating(_, Unsafe::NotTold(secret))) if secret.ends_with("/read-by-clients"));
             assert!(waiting.iter().any(is_told), "{waiting:?}");
             world.observe();
         };
@@ -747,7 +749,10 @@ fn a_missing_leaf_that_nothing_can_sign_holds_up_only_the_pods_that_would_mount_
     seen.leaves.remove(&Leaf::Server);
     world.seen.pods.remove(&name("demo-1"));
     let plan = world.plan();
-    assert!(plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::AuthorityLost { .. })), "{plan:?}");
+    assert!(
+        plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::Authority(AuthorityWait::Lost { .. }))),
+        "{plan:?}"
+    );
     let makes = |effect: &Effect| effect.to_string().starts_with("create Pod demo-1");
     assert!(plan.effects.iter().any(makes), "{:?}", plan.effects);
 }

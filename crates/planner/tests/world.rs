@@ -998,10 +998,7 @@ pub fn describe(story: &mut String, plan: &Plan) {
 
 /// What is waited on: the variant, and of a refusal its text. The words for users are in `manifests`.
 pub fn words(waiting: &Waiting) -> String {
-    match waiting {
-        Waiting::Unsafe(why) => why.to_string(),
-        other => format!("{other:?}"),
-    }
+    format!("{waiting:?}")
 }
 
 /// A budget that the disruption controller has seen.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use quorate_api::{Reason, keys};
 use quorate_model::Waiting;
 use quorate_model::auth::{AuthStage, Clients, Marked, Orphan, SeenAuth};
+use quorate_model::effect::AuthWait;
 
 use super::conditions::Finding;
 use super::picture::Picture;
@@ -27,12 +28,13 @@ pub(super) fn find(picture: &Picture<'_>) -> Option<Finding> {
     let told = picture.waits(|waiting| {
         let is_of_auth = matches!(
             waiting,
-            Waiting::AuthChanging(_) | Waiting::AuthStaysOn(_) | Waiting::AuthOffRefused(_)
+            Waiting::Auth(AuthWait::Changing(_) | AuthWait::StaysOn(_) | AuthWait::OffRefused(_))
         );
         is_of_auth.then(|| explain(waiting))
     });
     let of_root = picture.waits(|waiting| {
-        let is_told_first = matches!(waiting, Waiting::ClientsAreRoot | Waiting::OthersAreRoot(_));
+        let is_told_first =
+            matches!(waiting, Waiting::Auth(AuthWait::ClientsAreRoot | AuthWait::OthersAreRoot(_)));
         is_told_first.then(|| explain(waiting))
     });
     if let Some(why) = of_root {
@@ -146,7 +148,7 @@ fn without_etcd_user(picture: &Picture<'_>, orphans: &BTreeMap<Marked, Orphan>) 
 /// Somebody enabled auth. Where it refuses the operator altogether, as without TLS, nothing else is known of it.
 fn not_ours(picture: &Picture<'_>) -> Option<Finding> {
     if let Some(kept_out) = picture.seen.kept_out_by_auth(picture.record, picture.now) {
-        return Some(Finding::no(Reason::NotOurs, text(&Waiting::AuthEnabled(kept_out))));
+        return Some(Finding::no(Reason::NotOurs, text(&Waiting::Auth(AuthWait::KeptOut(kept_out)))));
     }
     let is_root = picture.seen.etcd.auth.as_ref().is_some_and(|seen| seen.clients == Clients::Root);
     let is_so = picture.seen.is_auth_not_ours(picture.record);

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use quorate_api::status::{CertificatesStatus, EtcdClusterStatus};
 use quorate_api::{Reason, keys};
 use quorate_model::certificate::Validity;
+use quorate_model::effect::AuthorityWait;
 use quorate_model::snapshot::{Authority, AuthoritySecret, Certificates, Signing};
 use quorate_model::{Ca, Instant, Leaf, Snapshot, Waiting};
 
@@ -35,7 +36,7 @@ pub(super) fn ready(picture: &Picture<'_>) -> Finding {
     if let Some(lost) = lost {
         return Finding::no(Reason::AuthorityLost, lost);
     }
-    let is_refused = |waiting: &&Waiting| matches!(waiting, Waiting::AuthorityRefused { .. });
+    let is_refused = |waiting: &&Waiting| matches!(waiting, Waiting::Authority(AuthorityWait::Refused(_)));
     if let Some(waiting) = picture.plan.waiting.iter().find(is_refused) {
         return Finding::no(Reason::AuthorityRefused, text(waiting));
     }
@@ -115,11 +116,11 @@ fn of_leaves(picture: &Picture<'_>, seen: &Certificates, authorities: &BTreeMap<
     if let Some(leaf) = picture.record.leaves().find(|leaf| is_keyless(leaf) && is_outdated(leaf)) {
         return Finding::yes(Reason::CertificateExpiring, overdue(picture, seen, leaf));
     }
-    let rotates = |waiting: &&Waiting| matches!(waiting, Waiting::Rotating(..));
+    let rotates = |waiting: &&Waiting| matches!(waiting, Waiting::Authority(AuthorityWait::Rotating(..)));
     if let Some(waiting) = picture.plan.waiting.iter().find(rotates) {
         return Finding::yes(Reason::RotatingAuthority, text(waiting));
     }
-    let is_refused = |waiting: &&Waiting| matches!(waiting, Waiting::RotationRefused(_));
+    let is_refused = |waiting: &&Waiting| matches!(waiting, Waiting::Authority(AuthorityWait::NotRotated(_)));
     if let Some(waiting) = picture.plan.waiting.iter().find(is_refused) {
         return Finding::yes(Reason::RotationRefused, text(waiting));
     }
@@ -143,7 +144,7 @@ fn held_up(picture: &Picture<'_>) -> Option<String> {
     let now = picture.seen.present(picture.now).earliest;
     let waits = picture.plan.waiting.iter().filter(|_| !picture.record.hibernating);
     let mut late = waits.filter_map(|waiting| {
-        let Waiting::Rotating(rotation, why) = waiting else { return None };
+        let Waiting::Authority(AuthorityWait::Rotating(rotation, why)) = waiting else { return None };
         let from = rotation.held_up_from(&picture.seen.rotation_policy);
         (now >= from).then(|| waiting::held_up(rotation, why))
     });
@@ -208,7 +209,7 @@ fn ended(seen: &Certificates, now: Instant) -> Option<String> {
         secret.content.as_ref().is_ok_and(|authority| authority.validity.has_ended(now))
     };
     if let Some((ca, _)) = seen.authorities.iter().find(|(_, secret)| has_ended(secret)) {
-        return Some(text(&Waiting::AuthorityEnded(seen.authority_name(*ca))));
+        return Some(text(&Waiting::Authority(AuthorityWait::Ended(seen.authority_name(*ca)))));
     }
     seen.leaves.iter().find_map(|(leaf, secret)| {
         let validity = secret.content.as_ref().ok()?.validity;
@@ -222,7 +223,7 @@ fn ended(seen: &Certificates, now: Instant) -> Option<String> {
 fn lost(seen: &Certificates, ca: Ca, signing: &Signing<'_>) -> Option<String> {
     let Signing::Lost(loss) = signing else { return None };
     let secret = seen.authority_name(ca);
-    let mut message = text(&Waiting::AuthorityLost { secret, loss: loss.clone() });
+    let mut message = text(&Waiting::Authority(AuthorityWait::Lost { secret, loss: loss.clone() }));
     if let Some(ends) = seen.first_end() {
         let _ = write!(message, " before {}, when the first certificate ends", time(ends).0);
     }

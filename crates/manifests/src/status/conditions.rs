@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use quorate_api::{ConditionType, Explanation, Reason};
+use quorate_model::effect::{AuthWait, RecoveryWait};
 use quorate_model::quorum::quorum;
 use quorate_model::record::{Loss, Stage};
 use quorate_model::snapshot::DefaultsTurn;
@@ -153,7 +154,7 @@ fn degraded(picture: &Picture<'_>) -> Finding {
     }
     if !picture.record.is_bootstrapped() {
         let stuck = picture.waits(|waiting| {
-            matches!(waiting, Waiting::PodStuck(..) | Waiting::RestoreFailed(..)).then(|| explain(waiting))
+            matches!(waiting, Waiting::PodStuck(..) | Waiting::NotRestored(..)).then(|| explain(waiting))
         });
         return match stuck {
             Some(why) => Finding { holds: Some(true), why },
@@ -231,7 +232,7 @@ fn bootstrapped(picture: &Picture<'_>) -> Finding {
 
 /// Why the cluster does not begin with its snapshot.
 fn not_restored(waiting: &Waiting) -> Option<Explanation> {
-    matches!(waiting, Waiting::NoSnapshot(_) | Waiting::RestoreFailed(..)).then(|| explain(waiting))
+    matches!(waiting, Waiting::NoSnapshot(_) | Waiting::NotRestored(..)).then(|| explain(waiting))
 }
 
 fn up_to_date(picture: &Picture<'_>) -> Finding {
@@ -247,10 +248,8 @@ fn up_to_date(picture: &Picture<'_>) -> Finding {
                 | Waiting::UpgradeBackupFailed(_)
                 | Waiting::Downgrading(_)
                 | Waiting::Wave(_)
-                | Waiting::EditedTooLate { .. }
-                | Waiting::AuthChanging(_)
-                | Waiting::AuthStaysOn(_)
-                | Waiting::AuthOffRefused(_)
+                | Waiting::EditedTooLate(_)
+                | Waiting::Auth(AuthWait::Changing(_) | AuthWait::StaysOn(_) | AuthWait::OffRefused(_))
         );
         holds.then(|| explain(waiting))
     });
@@ -432,7 +431,7 @@ fn without_quorum(picture: &Picture<'_>) -> Finding {
     }
     // Also while it is paused, when the plan waits for nothing else.
     if let Some(kept_out) = picture.seen.kept_out_by_auth(picture.record, picture.now) {
-        return Finding::unknown(Reason::AuthEnabled, text(&Waiting::AuthEnabled(kept_out)));
+        return Finding::unknown(Reason::AuthEnabled, text(&Waiting::Auth(AuthWait::KeptOut(kept_out))));
     }
     Finding::no(Reason::QuorumLost, lost_quorum(picture))
 }
@@ -465,9 +464,9 @@ fn lost_quorum(picture: &Picture<'_>) -> String {
         ". Lost Pods are restarted on their own volumes, and nothing else is done. Bring back the nodes and volumes of \
          these members. Do not delete the volumes: they hold the data",
     );
-    if let Some(refused) =
-        picture.waits(|waiting| matches!(waiting, Waiting::RecoveryRefused(_)).then(|| text(waiting)))
-    {
+    if let Some(refused) = picture.waits(|waiting| {
+        matches!(waiting, Waiting::Recovery(RecoveryWait::Refused(_))).then(|| text(waiting))
+    }) {
         let _ = write!(message, ". {refused}");
     } else if is_lost_for_long(picture) {
         message.push_str(&last_resort(picture));

@@ -2,7 +2,7 @@
 
 use quorate_api::status::{EtcdClusterStatus, Phase};
 use quorate_api::{ConditionType, Explanation, Reason};
-use quorate_model::effect::Unsafe;
+use quorate_model::effect::{OrderWait, RecoveryWait, Unsafe};
 use quorate_model::incarnation::Order;
 use quorate_model::record::Stage;
 use quorate_model::snapshot::Pod;
@@ -11,6 +11,7 @@ use quorate_model::{Effect, Instant, KubeEffect, MemberName, Plan, Record, Snaps
 use super::backups::BackupHealth;
 use super::data_store::DataStoreHealth;
 use super::waiting::{explain, text};
+use crate::status::{order_name, replace_command, why_sick};
 use crate::target::Invalid;
 
 /// How long members that were all started at once may take to their first quorum before it counts as lost.
@@ -104,10 +105,13 @@ impl<'a> Picture<'a> {
     /// Its quorum is being recovered: what that waits for, first what a person has to do.
     pub(super) fn recovers(&self) -> Option<Explanation> {
         self.record.quorum_recovery.as_ref()?;
-        let refused =
-            |waiting: &'a Waiting| matches!(waiting, Waiting::RecoveryRefused(_) | Waiting::Unsafe(_));
-        let runs = |waiting: &'a Waiting| matches!(waiting, Waiting::MayRun { .. } | Waiting::NotRead { .. });
-        let all = |waiting: &'a Waiting| matches!(waiting, Waiting::Recovering { .. });
+        let refused = |waiting: &'a Waiting| {
+            matches!(waiting, Waiting::Recovery(RecoveryWait::Refused(_)) | Waiting::Unsafe(_))
+        };
+        let runs = |waiting: &'a Waiting| {
+            matches!(waiting, Waiting::Recovery(RecoveryWait::MayRun(..) | RecoveryWait::NotRead(..)))
+        };
+        let all = |waiting: &'a Waiting| matches!(waiting, Waiting::Recovery(RecoveryWait::Reads { .. }));
         let first =
             |is: &dyn Fn(&'a Waiting) -> bool| self.waits(|waiting| is(waiting).then(|| explain(waiting)));
         let otherwise =
@@ -140,13 +144,16 @@ impl<'a> Picture<'a> {
         let stays =
             self.waits(|waiting| matches!(waiting, Waiting::PodStopsLate { .. }).then(|| text(waiting)));
         let stays = stays.map(|text| {
+            let order = order_name(order);
             let text = format!(
                 "{order} waits: {text}. No new member is started beside it. Or delete {order}: then the old members start again"
             );
             Explanation::new(Reason::PodNotTerminated, text)
         });
         let moves = || {
-            self.waits(|waiting| matches!(waiting, Waiting::RestoringInPlace(_)).then(|| explain(waiting)))
+            self.waits(|waiting| {
+                matches!(waiting, Waiting::Order(_, OrderWait::Replacing)).then(|| explain(waiting))
+            })
         };
         let text = "every member is being replaced, as an EtcdRestore orders";
         let otherwise = || Explanation::new(Reason::RestoringInPlace, text);
@@ -211,16 +218,8 @@ impl<'a> Picture<'a> {
     pub(super) fn is_blocked(&self) -> bool {
         let bootstrapped = self.record.is_bootstrapped();
         self.plan.waiting.iter().any(|waiting| {
-            matches!(
-                waiting,
-                Waiting::SplitBrain(_)
-                    | Waiting::WrongMember { .. }
-                    | Waiting::ExistingData { .. }
-                    | Waiting::AdoptionRefused(..)
-                    | Waiting::EarlierDataGone { .. }
-                    | Waiting::RestoredWithoutData(_)
-                    | Waiting::AdoptionDiffers { .. }
-            ) || (matches!(waiting, Waiting::ForeignObjects(_)) && !bootstrapped)
+            matches!(waiting, Waiting::SplitBrain(_) | Waiting::WrongMember { .. } | Waiting::EarlierData(_))
+                || (matches!(waiting, Waiting::ForeignObjects(_)) && !bootstrapped)
         })
     }
 
@@ -309,7 +308,7 @@ impl<'a> Picture<'a> {
         if self.seen.is_getting_ready_after_defragmentation(member, self.now) {
             return None;
         }
-        self.seen.why_unhealthy(member, self.now)
+        self.seen.why_unhealthy(member, self.now).map(|why| why_sick(&why))
     }
 
     /// Its node may be dead, and only a person knows for how long.
@@ -321,7 +320,7 @@ impl<'a> Picture<'a> {
             format!(
                 ". The operator cannot read nodes and PersistentVolumes, so where the volume is on a disk of that machine, order the \
                  replacement as well: {}",
-                self.seen.order_to_replace(member)
+                replace_command(&self.seen.order_to_replace(member))
             )
         } else {
             ". Then it starts elsewhere; where its volume is on a disk of that machine, it is replaced after \

@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use quorate_api::status::EtcdClusterStatus;
 use quorate_api::{ConditionType, Explanation, Reason};
 use quorate_model::Waiting;
+use quorate_model::effect::RecoveryWait;
 use quorate_model::restore::RestoreCause;
 
 use super::conditions::{Finding, data_went_back, in_words};
@@ -98,14 +99,19 @@ fn needs_person(picture: &Picture<'_>) -> Option<Explanation> {
 /// cluster: where something waits for it, `Ready` is False for that.
 fn stalls(waiting: &Waiting) -> bool {
     let is_meant = matches!(waiting, Waiting::Paused | Waiting::ClockDiffers(_));
-    let is_refused_order = matches!(waiting, Waiting::RecoveryRefused(_) | Waiting::UpgradeBackupFailed(_));
+    let is_refused_order =
+        matches!(waiting, Waiting::Recovery(RecoveryWait::Refused(_)) | Waiting::UpgradeBackupFailed(_));
     is_refused_order || is_refused_snapshot(waiting) || (weight(waiting) == Weight::NeedsPerson && !is_meant)
 }
 
 /// The cluster begins with no snapshot unless its spec is corrected, or somebody chooses one.
 fn is_refused_snapshot(waiting: &Waiting) -> bool {
-    let (Waiting::NoSnapshot(why) | Waiting::RestoreFailed(_, why)) = waiting else { return false };
-    matches!(why.cause, RestoreCause::Refused | RestoreCause::Ambiguous | RestoreCause::Stale)
+    let cause = match waiting {
+        Waiting::NoSnapshot(why) => why.cause(),
+        Waiting::NotRestored(_, why) => why.cause(),
+        _ => return false,
+    };
+    matches!(cause, RestoreCause::Refused | RestoreCause::Ambiguous | RestoreCause::Stale)
 }
 
 /// Clients are not served, or nobody knows, and no change that was asked for explains it.

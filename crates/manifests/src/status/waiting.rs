@@ -1,18 +1,29 @@
 //! Everything that a plan can wait on, in one table: the reason and the text for users, how the wait ends, and what it stops.
 //! Conditions, events, the phase and the pace of passes derive from it.
 
+mod auth;
+mod authority;
+mod data;
+mod edit;
+mod recovery;
+mod refusal;
+mod restore;
+mod sick;
 mod text;
+mod wave;
 
-use std::collections::BTreeSet;
+pub(super) use auth::not_ours as auth_not_ours;
+pub(super) use authority::{clients_have_time, held_up};
+pub use refusal::refusal;
+pub(super) use restore::order_name;
+pub(super) use sick::replace_command;
+pub use sick::why_sick;
 
-use crate::certificate::CLIENT_USER;
-use crate::trouble::order_to_replace;
-use quorate_api::{Explanation, Reason, keys};
+use quorate_api::{Explanation, Reason};
 use quorate_model::Waiting;
 use quorate_model::effect::Unsafe;
-use quorate_model::restore::{RestoreCause, RestoreFailure};
 
-pub(super) use text::{auth_not_ours, clients_have_time, held_up};
+use crate::trouble::order_to_replace;
 
 /// How a wait ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,58 +114,39 @@ fn row(waiting: &Waiting) -> Row {
             format!(
                 "this cluster needs names that are taken by objects it does not own, or that the operator could not read: {}. \
                  Delete or rename such objects, or give the EtcdCluster another name",
-                objects.join(", ")
+                objects.iter().map(text::foreign).collect::<Vec<_>>().join(", ")
             ),
         )
         .stopping(Stops::Bootstrap),
-        Waiting::ExistingData { found, volumes, quarantined, unmatched } => {
-            let text = text::existing_data(found, volumes, quarantined, *unmatched);
-            needs_person(Reason::ExistingData, text).stopping(Stops::Everything)
+        Waiting::EarlierData(earlier) => data::row(earlier),
+        Waiting::EditedTooLate(field) => needs_person(Reason::SpecInvalid, data::edited_too_late(field)),
+        Waiting::Authority(wait) => authority::row(wait),
+        Waiting::Auth(wait) => auth::row(wait),
+        Waiting::NoSnapshot(why) => restore::no_snapshot(why),
+        Waiting::NotRestored(member, why) => restore::not_restored(member.as_str(), why),
+        Waiting::Recovery(wait) => recovery::row(wait),
+        Waiting::Order(order, wait) => restore::order(order, wait),
+        Waiting::VersionRefused(why) => needs_person(Reason::VersionRefused, edit::version_refused(why)),
+        Waiting::SafePoint(why) => moves(Reason::SpecPending, edit::safe_point(why)).stopping(Stops::NextChange),
+        Waiting::Downgrading(what) => moves(Reason::Downgrading, edit::downgrading(what)),
+        Waiting::LearnersFailed { count, reason } => {
+            waits(Reason::LearnersFailed, edit::learners_failed(*count, reason))
         }
-        Waiting::AdoptionRefused(cluster, why) => needs_person(
-            Reason::ExistingData,
-            format!("the volumes of cluster {cluster} are not adopted, and nothing is started: {why}"),
-        )
-        .stopping(Stops::Everything),
-        Waiting::EarlierDataGone { cluster, voters } => needs_person(
-            Reason::ExistingData,
+        Waiting::Wave(why) => queues(Reason::WaitingForWave, wave::text(why)),
+        Waiting::Clearing(why) => moves(
+            Reason::BootstrapAbandoned,
             format!(
-                "status records cluster {cluster} with the members {}, but none of its volumes exists. \
-                 No empty cluster is started in its place. Bring the volumes back, or add spec.bootstrap.restore to begin with a backup. To \
-                 begin with nothing, delete this EtcdCluster and create it again without its status",
-                text::names(voters)
+                "the bootstrap attempt was abandoned because {}. Its Pods and volumes are being deleted; a new attempt \
+                 follows",
+                why.as_str()
             ),
-        )
-        .stopping(Stops::Everything),
-        Waiting::RestoredWithoutData(by) => needs_person(
-            Reason::ExistingData,
-            format!(
-                "{by} created this EtcdCluster, and there is neither a volume of it nor spec.bootstrap.restore. No empty cluster is \
-                 started in its place. Bring the volumes back, or add spec.bootstrap.restore to begin with a backup. To begin with \
-                 nothing, take off its label velero.io/restore-name"
-            ),
-        )
-        .stopping(Stops::Everything),
-        Waiting::AdoptionDiffers { field, needed, found } => needs_person(
-            Reason::ExistingData,
-            format!(
-                "the data of the earlier cluster need {field}: {needed}, and it is {found}, which cannot be changed once they \
-                 are adopted. Nothing is adopted until {field} is {needed}"
-            ),
-        )
-        .stopping(Stops::Everything),
-        Waiting::EditedTooLate { field, committed, found } => {
-            needs_person(Reason::SpecInvalid, text::edited_too_late(field, committed, found))
+        ),
+        Waiting::PodStuck(member, why) => {
+            waits(Reason::PodStuck, format!("Pod {member} cannot run: {}", edit::pod_trouble(why)))
         }
-        Waiting::UnknownPods(pods) => needs_person(
-            Reason::ExistingData,
-            format!(
-                "status was lost while Pods with data in memory run: {}. The operator does not bootstrap a second cluster \
-                 beside them. Save the data, then delete these Pods to bootstrap a new cluster",
-                text::names(pods)
-            ),
-        )
-        .stopping(Stops::Everything),
+        Waiting::Quorum { healthy, voters, why } => {
+            waits(Reason::QuorumLost, text::quorum_lost(*healthy, *voters, why.as_ref()))
+        }
         Waiting::SplitBrain(ids) => {
             needs_person(Reason::SplitBrain, text::split_brain(ids)).stopping(Stops::Everything)
         }
@@ -175,86 +167,11 @@ fn row(waiting: &Waiting) -> Row {
         ),
         Waiting::Objects => moves(Reason::CertificatesMissing, "Services and certificates are being created")
             .stopping(Stops::NextChange),
-        Waiting::AuthorityLost { secret, loss } => needs_person(
-            Reason::AuthorityLost,
-            format!(
-                "the certificate authority is lost. {secret}: {loss}. No other authority is created, because running members \
-                 would not trust it. The members serve on, and certificates are not renewed. Without a backup: annotate the \
-                 EtcdCluster with {}=clients or =peers, one after another where both are lost. While a certificate is missing, that is followed \
-                 at spec.size 0: set that first, and the earlier size afterwards. The data stay. Restore {secret} from a backup, if there is one, with its labels \
-                 and annotations",
-                keys::ROTATE_CA
-            ),
-        ),
-        Waiting::AuthorityEnded(secret) => needs_person(
-            Reason::CertificateExpired,
-            format!(
-                "the certificate authority in {secret} has ended, and it signs no certificates any more. Members and clients \
-                 do not accept each other. Set spec.size to 0, annotate the EtcdCluster with {}=clients or =peers, one after another \
-                 where both have ended, and set the earlier size. The data stay",
-                keys::ROTATE_CA
-            ),
-        ),
-        Waiting::AuthorityRefused { secret, why } => needs_person(
-            Reason::AuthorityRefused,
-            format!(
-                "spec.tls names {secret}, whose authority cannot be taken: {why}. Nothing waits for it but what needs its certificates: \
-                 put it right, or let spec.tls name another one"
-            ),
-        ),
-        Waiting::Rotating(rotation, why) => {
-            moves(Reason::RotatingAuthority, text::rotating(rotation, &why.to_string())).stopping(Stops::Nothing)
-        }
-        Waiting::ClientsHaveTime(rotation, until) => {
-            queues(Reason::ClientsMustFollow, text::clients_have_time(rotation, *until)).stopping(Stops::Nothing)
-        }
-        Waiting::RotationRefused(why) => waits(
-            Reason::RotationRefused,
-            format!("the authority of clients is not replaced: {why}"),
-        )
-        .stopping(Stops::Nothing),
-        Waiting::AuthChanging(what) => moves(Reason::ChangingAuth, format!("etcd's auth is being switched: {what}")),
-        Waiting::ClientsAreRoot => needs_person(
-            Reason::ClientsAreRoot,
-            format!(
-                "in etcd the user {CLIENT_USER} has the role root, and whoever reads the Secrets NAME-client-tls or NAME-connection is that user. \
-                 The operator needs that no more: `etcdctl user delete {CLIENT_USER}`, in the Pod of a member. Auth that is off is not \
-                 enabled before"
-            ),
-        )
-        .stopping(Stops::Nothing),
-        Waiting::OthersAreRoot(users) => needs_person(Reason::OthersAreRoot, others_are_root(users)).stopping(Stops::Nothing),
-        Waiting::UsersToRevoke => queues(Reason::UsersWithoutEtcdUser, "users of etcd that nobody may be any more are being deleted there")
-            .stopping(Stops::Nothing),
-        Waiting::AuthStaysOn(cluster) => needs_person(
-            Reason::AuthStaysOn,
-            format!(
-                "spec.auth.enabled is not true, and etcd's auth stays on: without it everybody with a certificate of the cluster may read and \
-                 write everything. If that is meant, annotate the EtcdCluster with {}={cluster}, taken off before if it is there already; else set \
-                 spec.auth.enabled to true",
-                keys::DISABLE_AUTH
-            ),
-        )
-        .stopping(Stops::Nothing),
-        Waiting::AuthOffRefused(why) => needs_person(
-            Reason::AuthStaysOn,
-            format!("spec.auth.enabled is not true, and {} orders etcd's auth off. It stays on: {why}", keys::DISABLE_AUTH),
-        )
-        .stopping(Stops::Nothing),
-        Waiting::AuthNotOurs => needs_person(Reason::NotOurs, text::auth_not_ours(false)).stopping(Stops::Nothing),
-        Waiting::Clearing(why) => moves(
-            Reason::BootstrapAbandoned,
-            format!(
-                "the bootstrap attempt was abandoned because {why}. Its Pods and volumes are being deleted; a new attempt \
-                 follows"
-            ),
-        ),
         Waiting::PodStarting(member) => moves(Reason::Restarting, format!("Pod {member} is starting")),
         Waiting::PodStopping(member) => moves(Reason::Restarting, format!("Pod {member} is stopping")),
         Waiting::PodStopsLate { member, node } => {
             waits(Reason::PodNotTerminated, text::pod_not_terminated(member, node.as_deref())).stopping(Stops::Nothing)
         }
-        Waiting::PodStuck(member, why) => waits(Reason::PodStuck, format!("Pod {member} cannot run: {why}")),
         Waiting::VolumeGoing(member) => {
             moves(Reason::Scaling, format!("PersistentVolumeClaim {member} is being deleted"))
         }
@@ -271,15 +188,7 @@ fn row(waiting: &Waiting) -> Row {
                  replaced when spec.recovery.gracePeriod is over, if the other members are healthy"
             ),
         ),
-        Waiting::Quorum { healthy, voters, why } => {
-            waits(Reason::QuorumLost, text::quorum_lost(*healthy, *voters, why))
-        }
-        Waiting::AuthEnabled(kept_out) => needs_person(Reason::AuthEnabled, text::auth_enabled(kept_out)),
         Waiting::FirstLeader => moves(Reason::Bootstrapping, "the members elect their first leader"),
-        // A backup is not watched, so this may last.
-        Waiting::NoSnapshot(why) => {
-            waits(restore_reason(why), format!("no member is started: {why}")).stopping(Stops::Everything)
-        }
         Waiting::Restoring(member, None) => {
             moves(Reason::Bootstrapping, format!("{member} restores the snapshot"))
         }
@@ -287,10 +196,6 @@ fn row(waiting: &Waiting) -> Row {
             Reason::Bootstrapping,
             format!("{member} restores the snapshot; the last try failed: {why}"),
         ),
-        Waiting::RestoreFailed(member, why) => {
-            waits(restore_reason(why), format!("{member} could not restore the snapshot: {why}"))
-                .stopping(Stops::Nothing)
-        }
         Waiting::ClientsLeaving(member) => moves(
             Reason::Scaling,
             format!("clients of {member} go to other members before it is removed from etcd"),
@@ -305,16 +210,12 @@ fn row(waiting: &Waiting) -> Row {
             let far = far.unwrap_or_default();
             moves(Reason::Scaling, format!("learner {member} catches up with the leader{far}"))
         }
-        Waiting::LearnersFailed { count, reason } => {
-            waits(Reason::LearnersFailed, text::learners_failed(*count, reason))
-        }
         Waiting::Sick(member, why) => {
-            waits(Reason::MemberUnhealthy, format!("{member} is not healthy: {why}"))
+            waits(Reason::MemberUnhealthy, format!("{member} is not healthy: {}", why_sick(why)))
         }
         Waiting::LeaderTransferFailed { leader, tried } => {
             waits(Reason::LeaderTransferFailed, text::leader_transfer_failed(leader, tried))
         }
-        Waiting::VersionRefused(why) => needs_person(Reason::VersionRefused, why),
         Waiting::UpgradeBackup(what) => waits(
             Reason::UpgradeBackupRunning,
             format!("no member is upgraded before the backup of spec.upgrade.backupBefore is complete: {what}"),
@@ -346,7 +247,6 @@ fn row(waiting: &Waiting) -> Row {
             ),
         )
         .stopping(Stops::Nothing),
-        Waiting::SafePoint(why) => moves(Reason::SpecPending, why).stopping(Stops::NextChange),
         Waiting::RecordDoubt(doubt) => {
             let (reason, why) = text::record_doubt(doubt);
             needs_person(reason, why).stopping(Stops::Everything)
@@ -359,8 +259,8 @@ fn row(waiting: &Waiting) -> Row {
                  runs, or those of the API servers: check NTP on both"
             ),
         ),
-        Waiting::Unsafe(why @ Unsafe::NotAdmitted(..)) => waits(Reason::WriteRefused, why.to_string()),
-        Waiting::Unsafe(why) => waits(Reason::UnsafeChange, why.to_string()),
+        Waiting::Unsafe(why @ Unsafe::NotAdmitted(..)) => waits(Reason::WriteRefused, refusal(why)),
+        Waiting::Unsafe(why) => waits(Reason::UnsafeChange, refusal(why)),
         Waiting::MayBeLost { member, loss, is_due } => {
             let row = if *is_due { moves } else { waits };
             let text = format!(
@@ -390,8 +290,6 @@ fn row(waiting: &Waiting) -> Row {
                 order_to_replace(member.as_str())
             ),
         ),
-        Waiting::Downgrading(why) => moves(Reason::Downgrading, why),
-        Waiting::Wave(why) => queues(Reason::WaitingForWave, why),
         Waiting::Defragmenting(member) => moves(
             Reason::Defragmenting,
             format!("{member} is being defragmented: it answers again when that is done"),
@@ -408,82 +306,5 @@ fn row(waiting: &Waiting) -> Row {
                 order_to_replace(member.as_str())
             ),
         ),
-        Waiting::Recovering { from, logs } => moves(Reason::RecoveringQuorum, text::recovering(from, logs)),
-        Waiting::RecoveryRefused(why) => waits(
-            Reason::RecoveryRefused,
-            format!("operator.etcd.io/recover-quorum-from is not followed: {why}"),
-        ),
-        Waiting::RecoveryEnded { withdrawn } => {
-            let how = if *withdrawn { "is withdrawn" } else { "has ended, since a quorum answers, or has its data" };
-            moves(
-                Reason::RecoveringQuorum,
-                format!(
-                    "operator.etcd.io/recover-quorum-from {how}. Nothing was given up: the members are started again on their own volumes"
-                ),
-            )
-        }
-        Waiting::NotRead { member, why } => waits(
-            Reason::RecoveringQuorum,
-            format!("it is not known yet what {member} has stored: {why}"),
-        )
-        .stopping(Stops::Nothing),
-        Waiting::MayRun { member, why } => waits(
-            Reason::MemberMayRun,
-            format!("the quorum is recovered only once no member can run any more, and {member} may: {why}"),
-        )
-        .stopping(Stops::Nothing),
-        Waiting::OrderWaits(order, why) => waits(
-            restore_reason(why),
-            format!("{order} is not begun, and the members go on as they are: {why}"),
-        ),
-        Waiting::BackupFirst(order) => waits(
-            Reason::RestoreBackupFirst,
-            format!(
-                "{order} is not begun, and the members go on as they are: the data that it gives up are backed up first. Its status names the \
-                 EtcdBackup, and says how to go on if that fails"
-            ),
-        ),
-        Waiting::ReadAgain(order) => waits(
-            Reason::RestoreReadAgain,
-            format!(
-                "{order} is not begun, and the members go on as they are: its snapshot was read too long ago, and may be gone from the store \
-                 meanwhile. It is read again"
-            ),
-        ),
-        Waiting::RestoringInPlace(order) => moves(
-            Reason::RestoringInPlace,
-            format!(
-                "{order} replaces the data: every member is stopped, its volume is quarantined, and new members begin with the snapshot"
-            ),
-        ),
-    }
-}
-
-/// How many users one message names.
-const NAMED: usize = 8;
-
-/// The commands are for the Pod of a member, where etcdctl needs no more arguments.
-fn others_are_root(users: &BTreeSet<String>) -> String {
-    let named: Vec<&str> = users.iter().take(NAMED).map(String::as_str).collect();
-    let more = if users.len() > NAMED { format!(" and {} more", users.len() - NAMED) } else { String::new() };
-    let first = named.first().copied().unwrap_or_default();
-    format!(
-        "etcd's auth is not enabled, because these users have the role root, and could do everything: {}{more}. The operator made none of them so. \
-         For each of them, in the Pod of a member: `etcdctl user revoke-role {first} root`, or `etcdctl user delete {first}`. Whoever is to \
-         have the role may get it again once auth is on",
-        named.join(", ")
-    )
-}
-
-fn restore_reason(why: &RestoreFailure) -> Reason {
-    match why.cause {
-        RestoreCause::NotReady => Reason::RestoreWaiting,
-        RestoreCause::Refused => Reason::RestoreRefused,
-        RestoreCause::NothingFound => Reason::NoBackupFound,
-        RestoreCause::Ambiguous => Reason::BackupAmbiguous,
-        RestoreCause::Gone => Reason::RestoreSourceGone,
-        RestoreCause::Forbidden => Reason::RestoreForbidden,
-        RestoreCause::Stale => Reason::RestoreStale,
-        RestoreCause::Failed => Reason::RestoreFailed,
     }
 }

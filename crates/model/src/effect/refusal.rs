@@ -1,13 +1,13 @@
 //! Why a step must not be taken: the refusals of the safety rules.
 
-use std::fmt;
+use strum::{IntoStaticStr, VariantNames};
 
 use crate::names::MemberName;
-use crate::quorum::quorum;
 use crate::snapshot::Alarm;
+use crate::version::Minor;
 
 /// Why a step must not be taken now. The same value goes to status, event, metric and test.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 pub enum Unsafe {
     /// R1: `new` for a member outside the recorded bootstrap set, or after the cluster ID was recorded.
     NotABootstrapMember(MemberName),
@@ -121,11 +121,11 @@ pub enum Unsafe {
     /// N3: what an alarm was raised for is still so, or it is not known that it is not.
     AlarmHolds(Alarm),
     /// R20: membership does not change while versions are mixed, or a downgrade is under way.
-    VersionsMixed(String),
+    VersionsMixed(Mixed),
     /// R20: no older binary starts on these data; why.
-    DataTooNew(MemberName, String),
+    DataTooNew(MemberName, TooNew),
     /// R20: etcd's downgrade may not begin or end now; why.
-    NoDowngrade(String),
+    NoDowngrade(NoDowngrade),
     /// R5, R15: a member is being defragmented, so nothing else takes a member away.
     Defragmenting(MemberName),
     /// N3: its volume has too little room for the copy that a defragmentation makes, or it is not known to have.
@@ -151,280 +151,61 @@ pub enum Unsafe {
 }
 
 impl Unsafe {
-    names! {
-        NotABootstrapMember,
-        MustRestore,
-        RestoresAgain,
-        NotRecorded,
-        NotItsVolume,
-        NotSeen,
-        ChangeOutstanding,
-        SecondDisruption,
-        VoterUnhealthy,
-        NotThatMember,
-        NotProven,
-        MustEvict,
-        BudgetOpen,
-        StillServes,
-        LastThatServes,
-        NoFreshList,
-        StillListed,
-        PodNotGone,
-        DataKept,
-        ClaimTerminating,
-        ClaimNotRead,
-        NotAdmitted,
-        NoQuorum,
-        WouldLoseQuorum,
-        NotReplaced,
-        SplitBrain,
-        AnotherAuthority,
-        NotTrusted,
-        EarlierPresented,
-        BundleNotWritten,
-        OtherBundle,
-        PodsExist,
-        OtherSource,
-        TenantsNeedKey,
-        NotReached,
-        NotTold,
-        NotAsked,
-        NotIssuedForThis,
-        AuthNotOrdered,
-        TenantsNeedAuth,
-        NoRootUser,
-        RootNotNew,
-        OthersAreRoot,
-        NotAnOrphan,
-        NoClientGrace,
-        ClientsHaveTime,
-        LacksCredential,
-        AuthorityKept,
-        NotLost,
-        LacksSuccessor,
-        DataUndecided,
-        AlarmHolds,
-        VersionsMixed,
-        DataTooNew,
-        NoDowngrade,
-        Defragmenting,
-        NoRoomToDefragment,
-        BackupRuns,
-        HistoryKept,
-        OldMemberRuns,
-        NotOrdered,
-        NotQuarantined,
-        QuorumAnswers,
-        DataInMemory,
-        NotRead,
-        BeingReplaced,
+    /// The names of all.
+    pub const NAMES: &'static [&'static str] = <Self as VariantNames>::VARIANTS;
+
+    /// Its name in tests and metrics.
+    pub fn name(&self) -> &'static str {
+        self.into()
     }
 }
 
-impl fmt::Display for Unsafe {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotABootstrapMember(member) => {
-                write!(
-                    f,
-                    "{member} must not start as a member of a new cluster: it is not in the bootstrap set"
-                )
-            }
-            Self::MustRestore(member) => write!(
-                f,
-                "{member} must not start without data: the cluster begins with those of a snapshot"
-            ),
-            Self::RestoresAgain(member) => write!(
-                f,
-                "{member} is not restored once more: the members have had a leader, so its own data may be newer than the snapshot"
-            ),
-            Self::NotRecorded(member) => write!(f, "status.members has no entry for {member}"),
-            Self::NotItsVolume(member) => {
-                write!(f, "the volume of {member} is missing, or belongs to another cluster or member")
-            }
-            Self::NotSeen(member) => write!(f, "{member} has changed since it was observed"),
-            Self::ChangeOutstanding(member) => {
-                write!(f, "the membership change of {member} must be finished first")
-            }
-            Self::SecondDisruption(member) => {
-                write!(f, "{member} waits: only one member is disrupted at a time")
-            }
-            Self::VoterUnhealthy(member) => write!(
-                f,
-                "voter {member} is not healthy, so no other member is changed. Bring {member} back to continue"
-            ),
-            Self::NotThatMember(member) => {
-                write!(f, "etcd's member list does not show {member} with the expected ID and peer URL")
-            }
-            Self::NotProven(None) => {
-                f.write_str("it is not proven yet that every member stores what is written")
-            }
-            Self::NotProven(Some(why)) => {
-                write!(f, "it cannot be proven that every member stores what is written: {why}")
-            }
-            Self::MustEvict(member) => write!(f, "Pod {member} serves, so it is evicted and not deleted"),
-            Self::BudgetOpen(member) => write!(
-                f,
-                "{member} waits until the PodDisruptionBudget of the cluster admits no other eviction meanwhile"
-            ),
-            Self::StillServes(member) => write!(
-                f,
-                "{member} is removed a few seconds after its Pod was taken out of the client Service, so that its clients are elsewhere"
-            ),
-            Self::LastThatServes(member) => write!(
-                f,
-                "{member} stays in the client Service, because too few other members are behind it and serve. Bring them back to \
-                 continue: each needs a Pod that is ready"
-            ),
-            Self::NoFreshList => f.write_str("there is no recent linearizable member list"),
-            Self::StillListed(member) => {
-                write!(f, "{member} is still in etcd's member list, so its data are kept")
-            }
-            Self::PodNotGone(member) => write!(f, "Pod {member} still exists, so its data are kept"),
-            Self::DataKept(member) => {
-                write!(f, "the data of {member} are kept: nothing has decided to delete them")
-            }
-            Self::ClaimTerminating(member) => write!(
-                f,
-                "Pod {member} is not stopped: its PersistentVolumeClaim is being deleted, and the data of {member} go with the Pod"
-            ),
-            Self::ClaimNotRead(member, why) => write!(
-                f,
-                "Pod {member} is neither stopped nor created: its PersistentVolumeClaim could not be read: {why}"
-            ),
-            Self::NotAdmitted(member, None) => {
-                write!(f, "the API server was not asked whether it would admit the next Pod of {member}")
-            }
-            Self::NotAdmitted(member, Some(why)) => write!(
-                f,
-                "Pod {member} is not restarted: the API server would not admit its next Pod: {why}. The Pod that runs stays. Correct the edit, \
-                 or what refuses the Pod; the API server is asked again with each look"
-            ),
-            Self::NoQuorum => f.write_str("the cluster has no quorum"),
-            Self::WouldLoseQuorum { member, left, of } => write!(
-                f,
-                "without {member} only {left} of {of} voters would be healthy, {} are needed",
-                quorum(*of)
-            ),
-            Self::NotReplaced(member) => write!(
-                f,
-                "the data of {member} are in memory and go with its Pod, and it would not be replaced, because \
-                 spec.recovery.enabled is false. Set it to true, if its Pod is to be replaced"
-            ),
-            Self::SplitBrain => f.write_str("members belong to different etcd clusters"),
-            Self::AnotherAuthority => f.write_str(
-                "running members trust another certificate authority, or the Secret of it has changed",
-            ),
-            Self::NotTrusted(member) => {
-                write!(f, "{member} is not seen to trust the authorities that it is to trust: a restart makes it read them")
-            }
-            Self::EarlierPresented(member) => {
-                write!(f, "{member} is not seen to present a certificate of the new authority: its kubelet brings it within minutes")
-            }
-            Self::BundleNotWritten => f.write_str("the Secrets of the certificates are being written"),
-            Self::OtherBundle => f.write_str("status does not record that these authorities are to be trusted"),
-            Self::PodsExist => f.write_str("a Pod exists, and its member trusts the certificate authority that signs now"),
-            Self::OtherSource => f.write_str("the certificate authority is not the one that the spec names"),
-            Self::TenantsNeedKey => f.write_str(
-                "Kamaji signs certificates of its tenants with the key of the authority of clients, and the one that spec.tls names is without its key. Set \
-                 spec.tls.provider to auto; or take the annotation operator.etcd.io/kamaji-datastore off first, and it is replaced once the DataStore is gone",
-            ),
-            Self::NotReached => f.write_str(
-                "no member has answered the operator since its certificate is of the new authority. The certificate of members follows once one does, so that no \
-                 more than that is lost where they refuse it",
-            ),
-            Self::NotTold(secret) => write!(
-                f,
-                "clients have not been told: {secret} does not have the new authority yet. A webhook or a quota may refuse the write, something else may take \
-                 it back, or etcd may refuse the operator: the EtcdUser, or DataStoreReady, says so. If no client reads it, delete it"
-            ),
-            Self::NotAsked => f.write_str("the spec that was accepted does not ask cert-manager for this"),
-            Self::NotIssuedForThis => f.write_str(
-                "cert-manager has not made it for this EtcdCluster, or somebody has changed it meanwhile, so it is neither changed nor written over",
-            ),
-            Self::AuthNotOrdered => f.write_str("nobody has ordered this change of etcd's auth"),
-            Self::TenantsNeedAuth => f.write_str(
-                "etcd's auth keeps the tenants of Kamaji from the data of each other, so it is not disabled while the cluster may have a DataStore. Take \
-                 the annotation operator.etcd.io/kamaji-datastore off first",
-            ),
-            Self::NoRootUser => f.write_str(
-                "etcd's auth is not enabled, because the user root, whose certificate the operator has, is not seen to have the role root",
-            ),
-            Self::RootNotNew => f.write_str(
-                "etcd's auth is not enabled, because the user root is not made anew right before, and may have a password of somebody else",
-            ),
-            Self::OthersAreRoot => f.write_str(
-                "etcd's auth is not enabled, because other users than root have the role root, and may do everything",
-            ),
-            Self::NotAnOrphan(user) => {
-                write!(f, "user {user} stays in etcd: it is not seen that it has no EtcdUser, or it is to stay")
-            }
-            Self::NoClientGrace => f.write_str("clients have no time to become users of etcd, so the user quorate-client is not made"),
-            Self::ClientsHaveTime => f.write_str(
-                "clients still have time to become users of etcd, or a person made the user quorate-client, so it is not deleted",
-            ),
-            Self::LacksCredential(member) => {
-                write!(f, "Pod {member} does not have the operator's credential for etcd's auth yet")
-            }
-            Self::AuthorityKept => {
-                f.write_str("the certificate authority is kept with the data of the cluster")
-            }
-            Self::NotLost(member) => {
-                write!(f, "{member} is not replaced: nothing shows that its data are lost")
-            }
-            Self::LacksSuccessor(member) => {
-                write!(f, "{member} stays until another member has its place: it is healthy")
-            }
-            Self::DataUndecided(member) => write!(
-                f,
-                "{member} stays: data of members differ, and without it no quorum of the others is known to hold identical data. Make \
-                 every voter run, all with one version, so that they are compared; or have the member replaced whose data are wrong: annotate \
-                 the EtcdCluster with operator.etcd.io/replace-member=MEMBER/ID. The runbook has more (DataInconsistent)"
-            ),
-            Self::AlarmHolds(alarm) => {
-                write!(f, "{alarm} stays: it is not known that what it was raised for is over")
-            }
-            Self::VersionsMixed(why) => write!(f, "membership does not change now: {why}"),
-            Self::DataTooNew(member, why) => {
-                write!(f, "{member} is not started with an older version: {why}")
-            }
-            Self::NoDowngrade(why) => write!(f, "etcd is not asked about a downgrade now: {why}"),
-            Self::Defragmenting(member) => {
-                write!(f, "{member} is being defragmented, so no other member is disturbed")
-            }
-            Self::NoRoomToDefragment(member) => write!(
-                f,
-                "the volume of {member} has no room for the copy that a defragmentation makes. Raise \
-                 spec.storageSpec.volumeSizeRequest"
-            ),
-            Self::BackupRuns(backup) => write!(
-                f,
-                "EtcdBackup {backup} runs, and may read a snapshot, so no member is defragmented until it ends: etcd would let the defragmentation wait for \
-                 it, and the member would serve nothing"
-            ),
-            Self::HistoryKept => f.write_str("auto-compaction is off in the spec, or no database is full, so the operator does not compact the history"),
-            Self::OldMemberRuns(member) => write!(
-                f,
-                "Pod {member} of the earlier members still exists, so no new member starts: both could acknowledge writes"
-            ),
-            Self::NotOrdered => {
-                f.write_str("status records no EtcdRestore and no quorum recovery")
-            }
-            Self::NotQuarantined(member) => {
-                write!(f, "the volume of {member}, an earlier member, is not quarantined yet")
-            }
-            Self::QuorumAnswers => f.write_str(
-                "a quorum answers, or its Pods are ready, so the cluster is not recovered from one member: that would lose what it acknowledges. Where no \
-                 member has a leader, take an EtcdBackup with withoutQuorum: true, and restore it in place by an EtcdRestore",
-            ),
-            Self::NotRead(member) => write!(f, "it is not known yet what {member} has stored"),
-            Self::DataInMemory => f.write_str("the data are in memory, and are lost with the Pods that would be stopped"),
-            Self::BeingReplaced(member) => {
-                write!(
-                    f,
-                    "{member} is not changed: an EtcdRestore or a quorum recovery is replacing every member"
-                )
-            }
-        }
-    }
+/// Why membership does not change.
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+pub enum Mixed {
+    /// etcd is being downgraded to this one.
+    Downgrading(Minor),
+    /// Two voters run different minor versions.
+    Differ {
+        /// A voter, and what it runs.
+        one: (MemberName, Minor),
+        /// Another one, and what it runs.
+        other: (MemberName, Minor),
+    },
+    /// This voter does not run the minor version yet that a new member would.
+    NotYet(MemberName, Minor),
+}
+
+/// Why no older binary starts on data.
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+pub enum TooNew {
+    /// The cluster version is above the one that is to run.
+    Cluster {
+        /// The cluster version.
+        is: Minor,
+        /// What is to run.
+        to: Minor,
+    },
+    /// The member has run a newer one.
+    HasRun {
+        /// What it has run.
+        ran: Minor,
+        /// What is to run.
+        to: Minor,
+    },
+}
+
+/// Why a downgrade of etcd does not begin or end.
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+pub enum NoDowngrade {
+    /// None is under way.
+    NotUnderWay,
+    /// Members are about to run this one.
+    AboutToRun(Minor),
+    /// No person ordered it.
+    NotOrdered,
+    /// etcd of this minor version does not go back.
+    Impossible(Minor),
+    /// Not every member is a voter that has finished its upgrade to this one.
+    Unfinished(Minor),
 }

@@ -1,21 +1,36 @@
-//! What a plan waits on: the facts. Their words for users are in `manifests`, in `status/waiting.rs`.
+//! What a plan waits on: the facts, by topic. Their words for users are in `manifests`, in `status/waiting`.
+
+mod auth;
+mod authority;
+mod data;
+mod edit;
+mod recovery;
+mod restore;
+mod wave;
+
+pub use auth::{AuthChanging, AuthWait};
+pub use authority::{AuthorityWait, NotRotated, NotSigned, NotTaken};
+pub use data::{EarlierData, FixedField};
+pub use edit::{Downgrading, GivenUp, HeldUp, NoStep, PodTrouble, SafePoint, VersionRefused};
+pub use recovery::{LastNode, LeftOut, MayRun, NotRead, RecoveryRefused, RecoveryWait};
+pub use restore::{NoSnapshot, NotBegun, NotRestored, OrderWait, Unfit};
+pub use wave::{TakingTurns, Wave};
 
 use std::collections::BTreeSet;
 
+use strum::{IntoStaticStr, VariantNames};
+
 use super::Unsafe;
-use crate::adoption::Unadoptable;
 use crate::ids::{ClusterId, MemberId, Revision};
 use crate::incarnation::Order;
-use crate::names::{MemberName, PeerUrl};
-use crate::quorum_recovery::{Log, RecoverFrom};
-use crate::record::{Loss, RecordDoubt};
+use crate::names::{ClusterUid, MemberName, PeerUrl};
+use crate::record::{Abandoned, Loss, RecordDoubt};
 use crate::restore::RestoreFailure;
-use crate::rotation::Rotation;
-use crate::snapshot::{AuthorityLoss, Database, KeptOutByAuth};
-use crate::time::{ClockDifference, Instant};
+use crate::snapshot::{Database, Sick};
+use crate::time::ClockDifference;
 
 /// What becomes of a member whose claim is being deleted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 pub enum ClaimOutlook {
     /// It moves to a new claim.
     Moves,
@@ -36,52 +51,16 @@ pub enum ClaimOutlook {
 }
 
 /// What a plan waits on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 pub enum Waiting {
     /// `spec.paused`.
     Paused,
     /// Objects have names that this cluster needs, and are not owned by this EtcdCluster.
-    ForeignObjects(Vec<String>),
-    /// Volumes of an earlier cluster of this name exist; a person has to decide about them.
-    ExistingData {
-        /// The cluster IDs in their annotations.
-        found: Vec<ClusterId>,
-        /// The volumes.
-        volumes: Vec<MemberName>,
-        /// Those of them that are quarantined: none of these is adopted.
-        quarantined: Vec<MemberName>,
-        /// The cluster ID in the `adopt` annotation, if no volume has it.
-        unmatched: Option<ClusterId>,
-    },
-    /// The volumes of the cluster with this id are to be adopted, and are not; why.
-    AdoptionRefused(ClusterId, Unadoptable),
-    /// The status of this EtcdCluster is that of another object, whose cluster had data; no volume of it exists.
-    EarlierDataGone {
-        /// The cluster ID in that status.
-        cluster: ClusterId,
-        /// Its voters.
-        voters: Vec<MemberName>,
-    },
-    /// A backup tool created this EtcdCluster, without volumes and without a snapshot to begin with; which one.
-    RestoredWithoutData(String),
-    /// The data that are to be adopted contradict a field of the spec that is fixed later; a person has to correct it.
-    AdoptionDiffers {
-        /// The field.
-        field: &'static str,
-        /// The value that the data need.
-        needed: &'static str,
-        /// The value in the spec.
-        found: &'static str,
-    },
+    ForeignObjects(Vec<Foreign>),
+    /// Data of an earlier cluster of this name exist, or did.
+    EarlierData(EarlierData),
     /// A field of the spec is fixed, and was edited before the cluster ID was recorded, when members may have served.
-    EditedTooLate {
-        /// The field, from the object: `spec.tls.provider`.
-        field: &'static str,
-        /// The value that the members run with.
-        committed: String,
-        /// The value in the spec.
-        found: String,
-    },
+    EditedTooLate(FixedField),
     /// Two cluster IDs among the members (R12).
     SplitBrain(Vec<(MemberName, ClusterId)>),
     /// A member answers with another ID than the one recorded in status.
@@ -95,48 +74,16 @@ pub enum Waiting {
     },
     /// Certificates or Services are being created.
     Objects,
-    /// The certificate authority is lost.
-    AuthorityLost {
-        /// Its Secret: `Secret default/demo-ca`.
-        secret: String,
-        /// How.
-        loss: AuthorityLoss,
-    },
-    /// The certificate authority in this Secret has ended, so it signs nothing.
-    AuthorityEnded(String),
-    /// The authority that the spec names for a new cluster cannot be taken.
-    AuthorityRefused {
-        /// Its Secret: `Secret default/my-ca`.
-        secret: String,
-        /// Why.
-        why: String,
-    },
-    /// An authority is being replaced, and this holds up its next step.
-    Rotating(Rotation, Unsafe),
-    /// An authority is being replaced, and clients have time until then.
-    ClientsHaveTime(Rotation, Instant),
-    /// The order to replace an authority is refused; why.
-    RotationRefused(String),
-    /// etcd's auth is being switched on or off, and what that waits for.
-    AuthChanging(String),
-    /// With etcd's auth on, the certificate that applications share is that of a user with the role root.
-    ClientsAreRoot,
-    /// These users have the role root, and the operator made none of them: auth is not enabled.
-    OthersAreRoot(BTreeSet<String>),
-    /// Users are to be deleted in etcd that nobody may be any more, and etcd is looked at again before.
-    UsersToRevoke,
-    /// `spec.auth.enabled` is false, and auth stays on: only the annotation with the cluster id lets it be switched off.
-    AuthStaysOn(ClusterId),
-    /// It is ordered off, and stays on for tenants of Kamaji; why.
-    AuthOffRefused(Unsafe),
-    /// A person enabled etcd's auth, and it refuses the operator what needs the role root.
-    AuthNotOurs,
+    /// An authority, or a certificate.
+    Authority(AuthorityWait),
+    /// etcd's auth.
+    Auth(AuthWait),
     /// An abandoned bootstrap attempt is being deleted.
-    Clearing(&'static str),
+    Clearing(Abandoned),
     /// A Pod is starting.
     PodStarting(MemberName),
     /// A Pod cannot run as it is.
-    PodStuck(MemberName, String),
+    PodStuck(MemberName, PodTrouble),
     /// A Pod must be gone before the next step.
     PodStopping(MemberName),
     /// Its kubelet did not stop it in time: its node may be gone. It may last for hours.
@@ -164,27 +111,23 @@ pub enum Waiting {
         /// The revision that its leader has.
         has: Revision,
     },
-    /// Pods run that status does not record, and nothing identifies their data.
-    UnknownPods(Vec<MemberName>),
     /// No quorum answers (R11).
     Quorum {
         /// Voters that answer.
         healthy: usize,
         /// Voters there are.
         voters: usize,
-        /// Why the member list could not be read.
-        why: String,
+        /// Why the member list could not be read, if it is known.
+        why: Option<NoList>,
     },
-    /// etcd's auth refuses the operator, which is no user.
-    AuthEnabled(KeptOutByAuth),
     /// The members of a new cluster elect their first leader.
     FirstLeader,
     /// Nothing is started: the snapshot that the cluster is to begin with cannot be restored, or not yet.
-    NoSnapshot(RestoreFailure),
+    NoSnapshot(NoSnapshot),
     /// The agent of a member restores the snapshot, and why its last try failed, if it did.
     Restoring(MemberName, Option<RestoreFailure>),
-    /// The agent of a member could not restore the snapshot, and tries again.
-    RestoreFailed(MemberName, RestoreFailure),
+    /// A member could not restore the snapshot, or does not have what was restored.
+    NotRestored(MemberName, NotRestored),
     /// A member is about to be removed, and its clients have some seconds to go elsewhere (R24).
     ClientsLeaving(MemberName),
     /// A learner catches up.
@@ -202,7 +145,7 @@ pub enum Waiting {
         reason: String,
     },
     /// A member is not healthy.
-    Sick(MemberName, String),
+    Sick(MemberName, Sick),
     /// Leadership has to move away from a member, and every other healthy voter was tried: no one took over.
     LeaderTransferFailed {
         /// The member that leads.
@@ -213,7 +156,7 @@ pub enum Waiting {
     /// etcd's member list has a member that this EtcdCluster does not manage.
     UnmanagedMember(MemberId, PeerUrl),
     /// The desired version cannot follow the present one.
-    VersionRefused(String),
+    VersionRefused(VersionRefused),
     /// A backup comes before an upgrade, and is not complete; what it does.
     UpgradeBackup(String),
     /// The backup before an upgrade cannot be used; why, and what to do.
@@ -225,7 +168,7 @@ pub enum Waiting {
     /// The cluster ends without the backup that was to come before; why.
     NoFinalBackup(String),
     /// A change of the spec is not committed yet.
-    SafePoint(String),
+    SafePoint(SafePoint),
     /// The record in status is not known to be whole.
     RecordDoubt(RecordDoubt),
     /// The operator's clock and the API server's differ.
@@ -268,10 +211,10 @@ pub enum Waiting {
         /// What is lost.
         loss: Loss,
     },
-    /// A finished minor upgrade is being taken back, or that is being cancelled; what for.
-    Downgrading(String),
-    /// New defaults of the operator wait until other clusters have taken them; which.
-    Wave(String),
+    /// A finished minor upgrade is being taken back, or that is being cancelled.
+    Downgrading(Downgrading),
+    /// New defaults of the operator wait.
+    Wave(Wave),
     /// A member is being defragmented (N3).
     Defragmenting(MemberName),
     /// The database of a member stays full: compaction and defragmentation give it too little room.
@@ -286,39 +229,30 @@ pub enum Waiting {
     /// A volume must have grown before the quota that it is to carry is committed.
     VolumeGrowing(MemberName),
     /// The quorum is being recovered, as ordered.
-    Recovering {
-        /// Whose data are kept.
-        from: RecoverFrom,
-        /// What the members have that reported it, or why they have nothing.
-        logs: Vec<(MemberName, Result<Log, String>)>,
+    Recovery(RecoveryWait),
+    /// An order for another incarnation.
+    Order(Order, OrderWait),
+}
+
+/// An object that this EtcdCluster does not own.
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+pub enum Foreign {
+    /// `Service default/demo`.
+    Object(String),
+    /// The Secret of a certificate authority of no volume of this cluster.
+    Authority {
+        /// `Secret default/demo-ca`.
+        secret: String,
+        /// The uid with which a person makes it this cluster's own.
+        uid: ClusterUid,
     },
-    /// The order to recover the quorum cannot be followed; why, and what to do.
-    RecoveryRefused(String),
-    /// It is not known what a member has stored, whose volume may have more than the others; why, and what to do.
-    NotRead {
-        /// The member.
-        member: MemberName,
-        /// Why.
-        why: String,
-    },
-    /// The order to recover the quorum has ended before anything was given up. The members are started again.
-    RecoveryEnded {
-        /// Its annotation was removed; else a quorum answers, or has its data.
-        withdrawn: bool,
-    },
-    /// The last container of a member may still run; why, and what to do.
-    MayRun {
-        /// The member.
-        member: MemberName,
-        /// Why.
-        why: String,
-    },
-    /// The order for another incarnation is not begun; why. The cluster goes on as it is.
-    OrderWaits(Order, RestoreFailure),
-    /// The data that the order gives up are backed up first. Nothing else holds the order up, except what is read again then.
-    BackupFirst(Order),
-    /// The snapshot of the order was read too long ago. Nothing else holds the order up.
-    ReadAgain(Order),
-    /// The members make way for another incarnation.
-    RestoringInPlace(Order),
+}
+
+/// Why the member list could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+pub enum NoList {
+    /// What etcd or a client says.
+    Says(String),
+    /// The snapshot that the cluster began with has auth enabled, and the cluster has no client certificates.
+    AuthWithoutTls,
 }

@@ -105,7 +105,7 @@ impl fmt::Display for Loss {
             }
             Self::NodeGone => f.write_str("the node of its volume is gone for good"),
             Self::Inconsistent => f.write_str("its data differ from those of a majority of the members"),
-            Self::Ordered => f.write_str("the annotation operator.etcd.io/replace-member orders it"),
+            Self::Ordered => f.write_str("a person orders it"),
             Self::Memory => f.write_str("its data were in memory"),
             Self::NeverStarted => f.write_str("it never started, and has no data to start with"),
         }

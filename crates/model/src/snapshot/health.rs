@@ -1,20 +1,20 @@
-//! The one definition of a healthy member (R15), and the one text for why a member is not. Gates, the choice of members,
-//! status and metrics use them.
+//! The one definition of a healthy member (R15), and why a member is not. Gates, the choice of members, status and metrics use them.
 
-use std::fmt;
+use strum::{IntoStaticStr, VariantNames};
 
 use super::loss::MOUNTED_WITHIN;
 use super::service::is_unnamed_corrupt;
 use super::{Alarm, AlarmKind, Snapshot};
+use crate::guard::GuardVerdict;
 use crate::ids::MemberId;
 use crate::mutants;
-use crate::names::{MemberName, Uid};
+use crate::names::{ClusterRef, MemberName, Uid};
 use crate::record::Stage;
 use crate::time::{Instant, Span};
 
 /// The entries that a leader keeps for followers that are behind (etcd's `DefaultSnapshotCatchUpEntries`). 3.5 keeps these and what
 /// follows its last snapshot of the log.
-const CATCH_UP_ENTRIES: u64 = 5_000;
+pub const CATCH_UP_ENTRIES: u64 = 5_000;
 
 /// A member that was away may take so long until it keeps up again.
 const CATCHES_UP_WITHIN: Span = Span::seconds(600);
@@ -35,7 +35,7 @@ pub enum Unready {
 }
 
 /// Why a member is not healthy.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 pub enum Unhealthy {
     /// It has no Pod.
     NoPod,
@@ -70,6 +70,83 @@ pub enum Unhealthy {
     Errors(Vec<String>),
     /// All else is well, but its Pod is not ready: the agent finds that the volume takes no writes, or that a read fails.
     NotReady,
+}
+
+/// Why a member is not healthy, by the nearest cause.
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+pub enum Sick {
+    /// The guard of the agent refuses its volume: its verdict, and why.
+    Guard(GuardVerdict, String),
+    /// Its Pod is in trouble.
+    Pod {
+        /// What Kubernetes says.
+        trouble: String,
+        /// What its node says.
+        says: Option<String>,
+        /// Its disk may be gone for good. Then it is replaced by this order.
+        lost: Option<ReplaceMember>,
+    },
+    /// Its node has not mounted its volume for long.
+    NotMounted {
+        /// Its Pod.
+        pod: PodName,
+        /// What the node says.
+        says: Option<String>,
+        /// Its disk may be gone for good. Then it is replaced by this order.
+        lost: Option<ReplaceMember>,
+    },
+    /// Its Pod starts; what its node says, if it does not.
+    Starting(Option<String>),
+    /// It has not answered recently.
+    Silent,
+    /// etcd's auth refuses the operator.
+    KeptOut,
+    /// It was defragmented, and its Pod will be ready.
+    Defragmented,
+    /// Its Pod is not ready although etcd answers.
+    NotReady {
+        /// Its Pod.
+        pod: PodName,
+        /// What its node says.
+        says: Option<String>,
+    },
+    /// It is too far behind to catch up entry by entry; what it lacks, if its volume has no room for a snapshot.
+    FarBehind(Option<NoRoom>),
+    /// It cannot answer: of two Pods that may contradict each other it decides first.
+    MustAnswer,
+    /// What its answers show.
+    Is(Unhealthy),
+}
+
+/// The Pod of a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodName {
+    /// Its name.
+    pub member: MemberName,
+    /// Its namespace.
+    pub namespace: String,
+}
+
+/// The order of a person to replace a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplaceMember {
+    /// The EtcdCluster.
+    pub cluster: ClusterRef,
+    /// The member.
+    pub member: MemberName,
+    /// Its ID, if it is known.
+    pub id: Option<MemberId>,
+}
+
+/// Why a member cannot receive a snapshot of the leader's database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoRoom {
+    /// The bytes that its volume needs.
+    pub needed: u64,
+    /// Whether a new volume of the size in the spec has them.
+    pub new_volume_fits: bool,
+    /// The order to replace it.
+    pub order: ReplaceMember,
 }
 
 impl Snapshot {
@@ -170,112 +247,65 @@ impl Snapshot {
         lost_readiness && is_over && self.health(member, now) == Err(Unhealthy::NotReady)
     }
 
-    /// Why a member is not healthy, from the nearest cause to the farthest, for people. `None` if it is healthy.
-    pub fn why_unhealthy(&self, member: &MemberName, now: Instant) -> Option<String> {
+    /// Why a member is not healthy, by the nearest cause. `None` if it is healthy.
+    pub fn why_unhealthy(&self, member: &MemberName, now: Instant) -> Option<Sick> {
         let why = self.health(member, now).err()?;
         let pod = self.pods.get(member);
         if let Some((verdict, message)) = pod.and_then(|pod| pod.guard.as_ref()) {
-            return Some(format!("the guard refuses its volume: {verdict}: {message}"));
+            return Some(Sick::Guard(*verdict, message.clone()));
         }
-        let says = pod.and_then(|pod| pod.node_says.as_ref());
-        if let Some(trouble) = pod.and_then(|pod| pod.trouble.as_ref()) {
-            let way_out = self.way_out_of_lost_site(member, trouble, now);
-            return Some(says.map_or_else(
-                || format!("{trouble}{way_out}"),
-                |says| format!("{trouble} ({says}){way_out}"),
-            ));
+        let says = pod.and_then(|pod| pod.node_says.clone());
+        if let Some(trouble) = pod.and_then(|pod| pod.trouble.clone()) {
+            let lost = self.lost_site(member, &trouble, now);
+            return Some(Sick::Pod { trouble, says, lost });
         }
         if self.is_not_mounted(member, now) {
-            return Some(self.why_not_mounted(member, says));
+            return Some(Sick::NotMounted { pod: self.pod_name(member), says, lost: self.lost_disk(member) });
         }
         if pod.is_some_and(|pod| pod.ip.is_none() && !pod.terminating) {
-            return Some(says.map_or_else(
-                || "its Pod is starting".to_owned(),
-                |says| format!("its Pod does not start: {says}"),
-            ));
+            return Some(Sick::Starting(says));
         }
         Some(match why {
-            Unhealthy::NoAnswer(None) if self.etcd.answers.contains_key(member) => {
-                "it has not answered recently".to_owned()
-            }
-            Unhealthy::NoAnswer(Some(_)) if self.refuses_by_auth(member) => {
-                "etcd's auth refuses the operator, so nothing is known of it but that it runs".to_owned()
-            }
+            Unhealthy::NoAnswer(None) if self.etcd.answers.contains_key(member) => Sick::Silent,
+            Unhealthy::NoAnswer(Some(_)) if self.refuses_by_auth(member) => Sick::KeptOut,
             Unhealthy::NotReady if self.is_getting_ready_after_defragmentation(member, now) => {
-                format!(
-                    "it was defragmented, and its Pod is not ready yet: that takes {READY_WITHIN} at most"
-                )
+                Sick::Defragmented
             }
-            Unhealthy::NotReady => says.map_or_else(
-                || format!("{why}: kubectl describe pod {member} -n {}", self.cluster.namespace),
-                |says| format!("{why}: {says}"),
-            ),
+            Unhealthy::NotReady => Sick::NotReady { pod: self.pod_name(member), says },
             Unhealthy::Lagging { applied, committed } if committed - applied > CATCH_UP_ENTRIES => {
-                self.why_it_lags(member, now)
+                self.far_behind(member, now)
             }
-            why => why.to_string(),
+            why => Sick::Is(why),
         })
     }
 
-    /// What to do where its disk is gone for good, if there is a disk.
-    fn way_out_of_lost_disk(&self, member: &MemberName) -> String {
+    fn pod_name(&self, member: &MemberName) -> PodName {
+        PodName { member: member.clone(), namespace: self.cluster.namespace.clone() }
+    }
+
+    /// The order to replace it where its disk is gone for good, if there is a disk.
+    fn lost_disk(&self, member: &MemberName) -> Option<ReplaceMember> {
         let is_voter = self.record.members.get(member).is_some_and(|member| member.stage == Stage::Voter);
-        if is_voter && !self.record.is_in_memory() {
-            format!(". If its disk is gone for good, replace the member: {}", self.order_to_replace(member))
-        } else {
-            String::new()
-        }
+        (is_voter && !self.record.is_in_memory()).then(|| self.order_to_replace(member))
     }
 
     /// The same for a Pod for which no node is where its volume is: of a zone without nodes nothing says whether it comes back.
-    fn way_out_of_lost_site(&self, member: &MemberName, trouble: &str, now: Instant) -> String {
+    fn lost_site(&self, member: &MemberName, trouble: &str, now: Instant) -> Option<ReplaceMember> {
         let since = self.etcd.unhealthy_since.get(member);
         let lasts = since.is_some_and(|since| now - *since > MOUNTED_WITHIN);
-        if lasts && trouble.contains("volume node affinity conflict") {
-            self.way_out_of_lost_disk(member)
-        } else {
-            String::new()
-        }
+        self.lost_disk(member).filter(|_| lasts && trouble.contains("volume node affinity conflict"))
     }
 
-    /// Without the time, which would change status for ever.
-    fn why_not_mounted(&self, member: &MemberName, says: Option<&String>) -> String {
-        let namespace = &self.cluster.namespace;
-        let way_out = self.way_out_of_lost_disk(member);
-        let why = says.map_or_else(
-            || format!("The events of the Pod say why: kubectl describe pod {member} -n {namespace}"),
-            |says| format!("Its node says: {says}"),
-        );
-        format!(
-            "its node has not mounted its volume, or not set up its network, for more than {MOUNTED_WITHIN}. {why}{way_out}"
-        )
-    }
-
-    /// Of a member that is too far behind to catch up entry by entry. Without the sizes of files: status would change with every write.
-    fn why_it_lags(&self, member: &MemberName, now: Instant) -> String {
-        let behind = format!(
-            "it does not keep up: it is more than {CATCH_UP_ENTRIES} entries behind the leader, so it may need a snapshot of the leader's database"
-        );
+    /// Of a member that is too far behind to catch up entry by entry.
+    fn far_behind(&self, member: &MemberName, now: Instant) -> Sick {
         let since = self.etcd.unhealthy_since.get(member);
         let lasts = since.is_some_and(|since| now - *since > CATCHES_UP_WITHIN);
-        match self.volume_for_snapshot(member, now).filter(|_| lasts) {
-            Some(volume) if !self.new_volume_fits_snapshot(&self.record, now) => format!(
-                "{behind}, and by its size its volume has no room for that beside its own. Nor has the database room beside the log on a new \
-                 volume of spec.storageSpec.volumeSizeRequest. Raise that to {}Mi or more; if the volume does not grow, then replace the \
-                 member by a new one: {}",
-                volume >> 20,
-                self.order_to_replace(member)
-            ),
-            Some(volume) => format!(
-                "{behind}, and by its size its volume has no room for that beside its own. Replace it by a new member, which begins on an \
-                 empty volume: {}. To have room the next time, first raise spec.storageSpec.volumeSizeRequest to {}Mi or more",
-                self.order_to_replace(member),
-                volume >> 20
-            ),
-            None => format!(
-                "{behind}, which takes a while. If this lasts, look at its disk and at the network between it and the leader"
-            ),
-        }
+        let no_room = self.volume_for_snapshot(member, now).filter(|_| lasts).map(|needed| NoRoom {
+            needed,
+            new_volume_fits: self.new_volume_fits_snapshot(&self.record, now),
+            order: self.order_to_replace(member),
+        });
+        Sick::FarBehind(no_room)
     }
 
     /// The Pods of which their nodes are asked for words: those that do not start, or are not ready, for longer than most starts take.
@@ -317,34 +347,5 @@ impl Snapshot {
     /// Whether an alarm says that the data of this member differ, by any member's answer.
     fn is_corrupt(&self, id: MemberId, now: Instant) -> bool {
         self.alarms(now).contains(&Alarm { member: id, kind: AlarmKind::Corrupt })
-    }
-}
-
-impl fmt::Display for Unhealthy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoPod => f.write_str("it has no Pod"),
-            Self::Terminating => f.write_str("its Pod is being deleted"),
-            Self::NoAnswer(Some(why)) => f.write_str(why),
-            Self::NoAnswer(None) => f.write_str("it was not asked yet"),
-            Self::Learner => f.write_str("it reports that it is still a learner: it has not applied its promotion, and counts as a voter"),
-            Self::NoLeader => f.write_str("it follows no leader that a quorum follows"),
-            Self::OtherLeader { follows, leader } => {
-                write!(f, "it follows {follows}, and the others follow {leader}")
-            }
-            // Without the indices: they change with every proof, and status with them.
-            Self::Lagging { .. } => f.write_str(
-                "it does not keep up: it has not applied what the leader had committed before. Its disk may hang, or \
-                 its connection to the leader be slow",
-            ),
-            Self::Differs => f.write_str("its data differ from those of a majority of the members"),
-            Self::Alarm(AlarmKind::NoSpace) => f.write_str("alarm NOSPACE"),
-            Self::Alarm(AlarmKind::Corrupt) => f.write_str("alarm CORRUPT"),
-            Self::Errors(errors) => f.write_str(&errors.join("; ")),
-            Self::NotReady => f.write_str(
-                "its Pod is not ready although etcd answers: its volume may hang. The events of the Pod have what its \
-                 readiness probe reports",
-            ),
-        }
     }
 }

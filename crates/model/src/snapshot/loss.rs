@@ -1,7 +1,7 @@
 //! Whether the data of a voter are lost, or wrong. Silence never says so: unreachable, slow, on a node that is NotReady, or ending
 //! again and again is no loss, and neither is an alarm.
 
-use super::{Pod, Snapshot, Volume};
+use super::{Pod, ReplaceMember, Snapshot, Volume};
 use crate::guard::GuardVerdict;
 use crate::mutants;
 use crate::names::MemberName;
@@ -9,7 +9,7 @@ use crate::record::{Leaving, Loss, Record, Stage, Suspicion};
 use crate::time::{Instant, Span};
 
 /// How long the mount of a volume and the set-up of the network take where nothing is wrong.
-pub(super) const MOUNTED_WITHIN: Span = Span::seconds(300);
+pub const MOUNTED_WITHIN: Span = Span::seconds(300);
 
 impl Snapshot {
     /// Whether a voter's data are certainly lost.
@@ -122,15 +122,10 @@ impl Snapshot {
         self.replace_member.as_ref() == Some(member)
     }
 
-    /// The command by which a person orders to replace this member. An earlier order may have left its annotation.
-    pub fn order_to_replace(&self, member: &MemberName) -> String {
+    /// The order of a person to replace this member.
+    pub fn order_to_replace(&self, member: &MemberName) -> ReplaceMember {
         let id = self.record.members.get(member).and_then(|member| member.id);
-        format!(
-            "kubectl annotate etcd {} -n {} operator.etcd.io/replace-member={member}/{} --overwrite",
-            self.cluster.name,
-            self.cluster.namespace,
-            id.map_or_else(|| "ID".to_owned(), |id| id.to_string())
-        )
+        ReplaceMember { cluster: self.cluster.clone(), member: member.clone(), id }
     }
 
     /// Whether the claim of a member is being deleted. Nobody can take that back, and Kubernetes ends the claim, and with most classes the

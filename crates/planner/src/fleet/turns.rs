@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use quorate_model::effect::Wave;
 use quorate_model::fleet::{Takes, Wants};
 use quorate_model::mutants::{Rule, is_broken};
 use quorate_model::snapshot::DefaultsTurn;
@@ -73,10 +74,7 @@ impl Turns {
         }
         let is_given = |given: &Given| now - given.at <= GIVEN_FOR;
         if self.given.get(&own.cluster).is_some_and(|given| !is_given(given)) {
-            return DefaultsTurn::After(
-                "the operator's new defaults wait: it was this cluster's turn, and they could not be committed. Other clusters go first"
-                    .to_owned(),
-            );
+            return DefaultsTurn::After(Wave::Missed);
         }
         for (cluster, given) in self.given.iter().filter(|(_, given)| is_given(given)) {
             rolling.entry(cluster).or_insert_with(|| one(cluster, given.interrupted));

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use quorate_model::adoption::Unadoptable;
+use quorate_model::adoption::{SaysNothing, Unadoptable};
 use quorate_model::quorum::has_quorum;
 use quorate_model::snapshot::Volume;
 use quorate_model::{ClusterId, ManagedObject, MemberId, MemberName, Snapshot, Token};
@@ -42,12 +42,9 @@ pub(crate) fn may_adopt(
 }
 
 /// What is wrong with the annotation of copies, where there is one: a person may take a mistyped one for an answer.
-fn says_nothing(seen: &Snapshot, id: ClusterId) -> Option<String> {
-    let given: String = seen.adopt_copies_given.as_ref()?.chars().take(QUOTED).collect();
-    Some(format!(
-        "Its annotation says {given:?}, which says nothing of these volumes: what would is {id}/{}",
-        seen.uid
-    ))
+fn says_nothing(seen: &Snapshot, cluster: ClusterId) -> Option<SaysNothing> {
+    let given = seen.adopt_copies_given.as_ref()?.chars().take(QUOTED).collect();
+    Some(SaysNothing { given, cluster, uid: seen.uid.clone() })
 }
 
 /// Pods with names of members that this EtcdCluster does not own, for messages.

@@ -1,7 +1,7 @@
 //! R11 where a person orders to recover the quorum: only while none answers, and nothing new begins before every container of the
 //! incarnation is seen stopped.
 
-use quorate_model::effect::{Boot, Unsafe};
+use quorate_model::effect::{Boot, LastNode, MayRun, NotRead, Unsafe};
 use quorate_model::quorum::has_quorum;
 use quorate_model::quorum_recovery::{
     Container, NodeState, QuorumRecovery, ReadOnlyAnswer, RecoverFrom, STOPPED_WITHIN,
@@ -55,7 +55,7 @@ pub fn is_stopped(
     recovery: &QuorumRecovery,
     member: &MemberName,
     now: Instant,
-) -> Result<(), String> {
+) -> Result<(), MayRun> {
     let now = seen.present(now).earliest;
     let container = recovery.containers.get(member).cloned().unwrap_or_default();
     let pod = seen.pods.get(member);
@@ -72,7 +72,11 @@ pub fn is_stopped(
     let served_on = site.and_then(|site| site.served_on);
     match (container.served_on.as_deref(), served_on) {
         (None, _) => Ok(()),
-        (Some(node), state) => former_has_ended(recovery, node, state, now),
+        // Where its last Pod was on another node than the one on which it last followed a leader.
+        (Some(node), state) => {
+            let (node, former) = (Some(node.to_owned()), true);
+            has_stopped(recovery, state, now).map_err(|state| MayRun::Node { node, former, state })
+        }
     }
 }
 
@@ -83,70 +87,37 @@ fn last_has_ended(
     member: &MemberName,
     Container { pod: last, node, .. }: &Container,
     now: Instant,
-) -> Result<(), String> {
-    let (node, pod) = (node.as_deref(), seen.pods.get(member));
+) -> Result<(), MayRun> {
+    let pod = seen.pods.get(member);
     // On one node the lock of the database tells whether another process has it open.
-    let is_there = pod.is_some_and(|pod| pod.node.as_deref() == node);
+    let is_there = pod.is_some_and(|pod| pod.node == *node);
     if loses_its_volume(seen, member) {
-        return Err(format!(
-            "its PersistentVolumeClaim {member} is being deleted, and its data go with its Pod, which is therefore not stopped. Copy them if \
-             they matter, then delete the Pod"
-        ));
+        return Err(MayRun::ClaimTerminating(member.clone()));
     }
     if pod.is_some_and(|pod| pod.read_only.is_none()) {
-        return Err(format!("its Pod is not gone yet, on {}. {}", node_in_words(node), remedy(node)));
+        return Err(MayRun::PodThere(node.clone()));
     }
-    match seen.sites.get(member).and_then(|site| site.node) {
-        // Its kubelet has started the next Pod there, whose agent found that nothing else has the database open.
-        Some(NodeState::Ready { .. }) if last.is_some() && is_there && answer(pod).is_some() => Ok(()),
-        Some(NodeState::Ready { since }) if has_stopped_all(recovery, since, now) => Ok(()),
-        Some(NodeState::Ready { .. }) => Err(format!(
-            "its last Pod is gone, and the kubelet of {} has {} s to stop what may run",
-            node_in_words(node),
-            STOPPED_WITHIN.0 / 1000
-        )),
-        Some(NodeState::NotReady) => Err(format!(
-            "its Pod vanished while {} does not report, which proves nothing. {}",
-            node_in_words(node),
-            remedy(node)
-        )),
-        Some(NodeState::OutOfService | NodeState::Gone) => Ok(()),
-        None if node.is_none() => Err(
-            "where it ran is not recorded, as after a lost status, so nothing shows that it has stopped. Restore a backup into this cluster with \
-             an EtcdRestore instead, once no machine runs it for certain"
-                .to_owned(),
-        ),
-        None => Err(format!(
-            "the state of {} is not known: the operator needs the right to get Nodes. {}",
-            node_in_words(node),
-            remedy(node)
-        )),
+    let state = seen.sites.get(member).and_then(|site| site.node);
+    let is_ready = matches!(state, Some(NodeState::Ready { .. }));
+    // Its kubelet has started the next Pod there, whose agent found that nothing else has the database open.
+    if is_ready && last.is_some() && is_there && answer(pod).is_some() {
+        return Ok(());
     }
+    if state.is_none() && node.is_none() {
+        return Err(MayRun::NotRecorded);
+    }
+    let node = node.clone();
+    has_stopped(recovery, state, now).map_err(|state| MayRun::Node { node, former: false, state })
 }
 
-/// Whether nothing runs on the node on which it last followed a leader, where its last Pod was on another one.
-fn former_has_ended(
-    recovery: &QuorumRecovery,
-    node: &str,
-    state: Option<NodeState>,
-    now: Instant,
-) -> Result<(), String> {
-    let words = node_in_words(Some(node));
+/// Whether nothing runs any more on a node in this state.
+fn has_stopped(recovery: &QuorumRecovery, state: Option<NodeState>, now: Instant) -> Result<(), LastNode> {
     match state {
         Some(NodeState::OutOfService | NodeState::Gone) => Ok(()),
         Some(NodeState::Ready { since }) if has_stopped_all(recovery, since, now) => Ok(()),
-        Some(NodeState::Ready { .. }) => Err(format!(
-            "it last followed a leader on {words}, whose kubelet has {} s to stop what may run",
-            STOPPED_WITHIN.0 / 1000
-        )),
-        Some(NodeState::NotReady) => Err(format!(
-            "it last followed a leader on {words}, which does not report: its Pod vanished from there, which proves nothing. {}",
-            remedy(Some(node))
-        )),
-        None => Err(format!(
-            "it last followed a leader on {words}, whose state is not known: the operator needs the right to get Nodes. {}",
-            remedy(Some(node))
-        )),
+        Some(NodeState::Ready { .. }) => Err(LastNode::Stopping),
+        Some(NodeState::NotReady) => Err(LastNode::Silent),
+        None => Err(LastNode::NotKnown),
     }
 }
 
@@ -162,7 +133,7 @@ pub fn is_read(
     record: &Record,
     recovery: &QuorumRecovery,
     member: &MemberName,
-) -> Result<(), String> {
+) -> Result<(), NotRead> {
     let is_asked = match &recovery.from {
         RecoverFrom::Auto => true,
         RecoverFrom::Member(named) => named == member,
@@ -172,26 +143,18 @@ pub fn is_read(
         return Ok(());
     }
     let pod = seen.pods.get(member);
-    let otherwise = match &recovery.from {
-        RecoverFrom::Auto => ". To go on without it, name the member whose data are kept in place of auto",
-        RecoverFrom::Member(_) => "",
-    };
     let failure = |pod: &Pod| pod.read_only.as_ref()?.failure.as_ref().map(|failure| failure.message.clone());
     let is_chosen = recovery.chosen.as_ref().is_some_and(|chosen| chosen.member == *member);
     match answer(pod) {
         Some(ReadOnlyAnswer::Nothing(why)) if !pod.is_some_and(was_read_twice) => {
-            Err(format!("{why}. It is read once more"))
+            Err(NotRead::OnceMore(why.clone()))
         }
         // What it has is known as long as it is the choice. For another choice it says it once more.
-        Some(ReadOnlyAnswer::Extracted(_)) if !is_chosen => {
-            Err("its Pod has taken a snapshot, and does not say what the volume has. It is read once more"
-                .to_owned())
-        }
+        Some(ReadOnlyAnswer::Extracted(_)) if !is_chosen => Err(NotRead::Extracted),
         Some(ReadOnlyAnswer::Stored(_) | ReadOnlyAnswer::Nothing(_) | ReadOnlyAnswer::Extracted(_)) => Ok(()),
         None => {
-            let why = pod.and_then(|pod| failure(pod).or_else(|| pod.trouble.clone()));
-            let why = why.unwrap_or_else(|| "its agent has not reported yet what the volume has".to_owned());
-            Err(format!("{why}{otherwise}"))
+            let says = pod.and_then(|pod| failure(pod).or_else(|| pod.trouble.clone()));
+            Err(NotRead::Silent { says, may_be_left: recovery.from == RecoverFrom::Auto })
         }
     }
 }
@@ -240,16 +203,4 @@ pub(crate) fn has_volume(seen: &Snapshot, record: &Record, member: &MemberName) 
     let recorded = record.members.get(member).and_then(|member| member.volume.as_ref());
     let volume = seen.volumes.get(member).filter(|volume| Some(&volume.uid) == recorded);
     volume.is_some_and(|volume| !volume.terminating && volume.quarantine.is_none())
-}
-
-fn node_in_words(node: Option<&str>) -> String {
-    node.map_or_else(|| "the node, which is not recorded,".to_owned(), |node| format!("Node {node}"))
-}
-
-fn remedy(node: Option<&str>) -> String {
-    let node = node.unwrap_or("<its node>");
-    format!(
-        "Bring the node back. If the machine is off for certain, delete Node {node}, or give it the taint \
-         node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
-    )
 }

@@ -5,7 +5,7 @@
 //! is not above that of a member that answers and never ran another one. From 3.6 on, the storage version of a member follows it,
 //! and moves only after it.
 
-use quorate_model::effect::{DowngradeAction, Unsafe};
+use quorate_model::effect::{DowngradeAction, Mixed, NoDowngrade, TooNew, Unsafe};
 use quorate_model::record::Stage;
 use quorate_model::snapshot::{StatusReply, Unhealthy};
 use quorate_model::{Instant, MemberName, Minor, Record, Snapshot};
@@ -49,7 +49,7 @@ pub(crate) fn downgrade_in_force(seen: &Snapshot, now: Instant) -> Option<Minor>
 /// Whether healthy members may come and go. Removing one that is not healthy only helps.
 pub(crate) fn membership_may_change(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
     if let Some(to) = downgrade_under_way(seen, now).filter(|to| !waits_for_moves(seen, record, now, *to)) {
-        forbid(Unsafe::VersionsMixed(format!("etcd is being downgraded to {to}")))?;
+        forbid(Unsafe::VersionsMixed(Mixed::Downgrading(to)))?;
     }
     // Also a member that is about to be removed: it votes until then, and was perhaps chosen while a rollout had stopped it.
     let votes = |name: &MemberName, stage: Stage| match stage {
@@ -66,9 +66,10 @@ pub(crate) fn membership_may_change(seen: &Snapshot, record: &Record, now: Insta
     let Some((first, line)) = lines.next() else { return Ok(()) };
     match lines.find(|(_, other)| *other != line) {
         None => Ok(()),
-        Some((second, other)) => forbid(Unsafe::VersionsMixed(format!(
-            "{first} runs etcd {line} and {second} runs {other}. It changes once all run the same"
-        ))),
+        Some((second, other)) => {
+            let (one, other) = ((first.clone(), line), (second.clone(), other));
+            forbid(Unsafe::VersionsMixed(Mixed::Differ { one, other }))
+        }
     }
 }
 
@@ -96,9 +97,7 @@ pub(crate) fn members_may_join(seen: &Snapshot, record: &Record, now: Instant) -
     let other = |voter: &&MemberName| line_of(seen, record, now, voter).is_some_and(|runs| runs != line);
     match record.voters().filter(|voter| !is_to_leave(seen, record, voter)).find(other) {
         None => Ok(()),
-        Some(voter) => forbid(Unsafe::VersionsMixed(format!(
-            "{voter} does not run etcd {line} yet, and a new member would. It changes once all voters run it"
-        ))),
+        Some(voter) => forbid(Unsafe::VersionsMixed(Mixed::NotYet(voter.clone(), line))),
     }
 }
 
@@ -109,18 +108,14 @@ pub(crate) fn data_allow(seen: &Snapshot, record: &Record, now: Instant, member:
     };
     let line = target.version.line();
     let Some(ran) = line_of(seen, record, now, member).filter(|ran| line < *ran) else { return Ok(()) };
-    let too_new = |why: String| forbid(Unsafe::DataTooNew(member.clone(), why));
+    let too_new = |why| forbid(Unsafe::DataTooNew(member.clone(), why));
     if let Some(above) = storage_above(seen, now, line) {
-        too_new(format!(
-            "the cluster version is {above}, and the data do not go back to {line} by themselves"
-        ))?;
+        too_new(TooNew::Cluster { is: above, to: line })?;
     }
     if record.downgrading_to == Some(line) || is_half_done(seen, record, now, line) {
         return Ok(());
     }
-    too_new(format!(
-        "it has run {ran}, and its data do not go back to {line}: set spec.version to {ran} or later"
-    ))
+    too_new(TooNew::HasRun { ran, to: line })
 }
 
 /// Whether an upgrade from this minor version to the next is half done: a voter still runs the old one and never ran another, so the
@@ -190,10 +185,10 @@ pub(super) fn may_ask_for_downgrade(
 fn may_cancel(scene: &Scene<'_>) -> Judged {
     let Scene { seen, record, now, .. } = *scene;
     let Some(to) = downgrade_under_way(seen, now) else {
-        return forbid(Unsafe::NoDowngrade("no downgrade is under way".to_owned()));
+        return forbid(Unsafe::NoDowngrade(NoDowngrade::NotUnderWay));
     };
     if record.target.as_ref().is_some_and(|target| target.version.line() == to) {
-        forbid(Unsafe::NoDowngrade(format!("members are about to run {to}")))?;
+        forbid(Unsafe::NoDowngrade(NoDowngrade::AboutToRun(to)))?;
     }
     Ok(())
 }
@@ -201,13 +196,13 @@ fn may_cancel(scene: &Scene<'_>) -> Judged {
 fn may_enable(scene: &Scene<'_>, to: Minor) -> Judged {
     let Scene { seen, record, now, .. } = *scene;
     let from = Minor(to.0, to.1 + 1);
-    let refuse = |why: String| forbid(Unsafe::NoDowngrade(why));
+    let refuse = |why| forbid(Unsafe::NoDowngrade(why));
     let ordered = seen.allow_downgrade == Some(seen.desired.version) && seen.desired.version.line() == to;
     if !ordered {
-        refuse("nobody has ordered it".to_owned())?;
+        refuse(NoDowngrade::NotOrdered)?;
     }
     if !from.goes_back() {
-        refuse(format!("etcd {from} cannot be downgraded"))?;
+        refuse(NoDowngrade::Impossible(from))?;
     }
     all_voters_healthy(seen, record, now, None)?;
     for listed in &fresh_list(seen, now)?.members {
@@ -220,7 +215,7 @@ fn may_enable(scene: &Scene<'_>, to: Minor) -> Judged {
                 && status.downgrade.is_none()
         };
         if listed.is_learner || !status.is_some_and(is_finished) {
-            refuse(format!("not every member is a voter that has finished its upgrade to {from}"))?;
+            refuse(NoDowngrade::Unfinished(from))?;
         }
     }
     progress_is_proven(seen, now)

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::World;
 use super::certificates::DAY;
+use quorate_model::effect::AuthorityWait;
 use quorate_model::rotation::RotationStage;
 use quorate_model::{Fingerprint, Span, Waiting};
 
@@ -35,7 +36,10 @@ pub fn step(world: &mut World, story: &mut String) {
     for effect in &plan.effects {
         let _ = writeln!(story, "{} {effect}", effect.step());
     }
-    let waits = plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::ClientsHaveTime(..)));
+    let waits = plan
+        .waiting
+        .iter()
+        .any(|waiting| matches!(waiting, Waiting::Authority(AuthorityWait::ClientsHaveTime(..))));
     let idle = plan.effects.is_empty() && plan.record == world.seen.record;
     world.carry_out(plan);
     if idle && waits {

@@ -92,13 +92,13 @@ impl World {
         lines.extend(incarnation.iter().map(|present| {
             let (number, first) = (present.number, present.first.0);
             format!(
-                "incarnation {number} from ordinal {first}, by {}, in place of {}",
+                "incarnation {number} from ordinal {first}, by {:?}, in place of {}",
                 present.order, present.replaced
             )
         }));
         lines.extend(next_incarnation.iter().map(|ordered| {
             format!(
-                "{} is to be replaced by {}, stopped: {}",
+                "{} is to be replaced by {:?}, stopped: {}",
                 ordered.replaces, ordered.order, ordered.stopped
             )
         }));

@@ -13,6 +13,7 @@ use super::{Finding, coming_up, in_words, not_running, split, without_quorum};
 use crate::kind::Kind;
 use crate::service;
 use crate::status::picture::Picture;
+use crate::status::why_sick;
 use crate::trouble::order_to_replace;
 
 pub(super) fn find(picture: &Picture<'_>) -> Finding {
@@ -135,7 +136,7 @@ fn why_no_endpoint(picture: &Picture<'_>, member: &MemberName) -> String {
                 picture
                     .seen
                     .why_unhealthy(member, picture.now)
-                    .unwrap_or_else(|| "it is about to be removed".to_owned())
+                    .map_or_else(|| "it is about to be removed".to_owned(), |why| why_sick(&why))
             );
         }
         None if !picture.seen.endpoints.contains(member) => {
@@ -145,7 +146,7 @@ fn why_no_endpoint(picture: &Picture<'_>, member: &MemberName) -> String {
             return picture
                 .seen
                 .why_unhealthy(member, picture.now)
-                .unwrap_or_else(|| "it is a learner".to_owned());
+                .map_or_else(|| "it is a learner".to_owned(), |why| why_sick(&why));
         }
     };
     cause.to_owned()
@@ -185,7 +186,7 @@ fn endpoints_message(picture: &Picture<'_>) -> String {
     let (seen, now) = (picture.seen, picture.now);
     let service = Kind::Service.called(&seen.cluster.namespace, &service::client_name(&seen.cluster));
     let why = |member: &MemberName| {
-        seen.why_unhealthy(member, now).unwrap_or_else(|| "it is well again".to_owned())
+        seen.why_unhealthy(member, now).map_or_else(|| "it is well again".to_owned(), |why| why_sick(&why))
     };
     let mut message = String::new();
     for member in seen.failing_endpoints(now) {

@@ -4,15 +4,12 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use quorate_api::{Reason, keys, quantity};
-use quorate_model::effect::{ClaimOutlook, Unsafe};
+use quorate_model::effect::{ClaimOutlook, Foreign, NoList};
 use quorate_model::quorum::quorum;
-use quorate_model::quorum_recovery::{Log, RecoverFrom};
 use quorate_model::record::RecordDoubt;
-use quorate_model::rotation::{Rotation, RotationStage};
-use quorate_model::snapshot::{Database, KeptOutByAuth};
-use quorate_model::{ClusterId, Instant, MemberName, Revision};
+use quorate_model::snapshot::Database;
+use quorate_model::{ClusterId, MemberName, Revision};
 
-use super::super::time;
 use crate::record::witness;
 use crate::trouble::order_to_replace;
 
@@ -22,103 +19,14 @@ pub(super) fn names(members: &[MemberName]) -> String {
     names.join(", ")
 }
 
-pub(super) fn rotating(rotation: &Rotation, why: &str) -> String {
-    let Rotation { ca, from, to, stage, given: _, since: _, told: _ } = rotation;
-    let step = match stage {
-        RotationStage::Trust => "members are being restarted to trust both; then the new one signs",
-        RotationStage::Sign => {
-            "the new one signs, and both are trusted until nobody presents a certificate of the other"
-        }
-        RotationStage::Drop => {
-            "it is taken out of every Secret, and members are being restarted to forget it"
-        }
-    };
-    if *stage == RotationStage::Drop {
-        return format!(
-            "the certificate authority of {ca} is {to}, and {from} is no longer to be trusted beside it: {step}. Now: {why}"
-        );
-    }
-    format!("the certificate authority of {ca} {from} is being replaced by {to}: {step}. Now: {why}")
-}
-
-/// What clients have to do, by when, and what ends the wait for them.
-pub(in crate::status) fn clients_have_time(rotation: &Rotation, until: Instant) -> String {
-    let Rotation { ca, from, to, stage, given: _, since: _, told: _ } = rotation;
-    let until = time(until).0;
-    match stage {
-        RotationStage::Trust => format!(
-            "clients have until {until} to trust a new authority. The certificate authority of {ca} {from} is being replaced by {to}, which signs \
-             from then on. A client that does not trust both by then is cut off. Restart those that read ca.crt once, such as API servers. Once all \
-             trust both, annotate the EtcdCluster with {}={to}",
-            keys::CLIENTS_TRUST
-        ),
-        RotationStage::Sign | RotationStage::Drop => format!(
-            "clients have until {until} to present a new certificate. The certificate authority of {ca} {from} is being replaced by {to}, and {from} is \
-             forgotten from then on. A client that presents what {from} signed is cut off then. Renew every copy of a client certificate. Once all \
-             present what {to} signed, annotate the EtcdCluster with {}={to}",
-            keys::CLIENTS_PRESENT
+pub(super) fn foreign(object: &Foreign) -> String {
+    match object {
+        Foreign::Object(name) => name.clone(),
+        Foreign::Authority { secret, uid } => format!(
+            "{secret} (a certificate authority of no volume of this cluster: delete it, or, if it is to sign, annotate it with {}={uid})",
+            keys::CLUSTER_UID
         ),
     }
-}
-
-/// What holds a rotation up, and what is trusted meanwhile.
-pub(in crate::status) fn held_up(rotation: &Rotation, why: &Unsafe) -> String {
-    let Rotation { ca, from, to, stage, given: _, since, told: _ } = rotation;
-    let cure = if let Unsafe::NotTrusted(member) | Unsafe::EarlierPresented(member) = why {
-        let key = keys::REPLACE_MEMBER;
-        format!(". If {member} does not come back, replace it: annotate the EtcdCluster with {key}={member}")
-    } else {
-        String::new()
-    };
-    format!(
-        "the change of an authority is held up: {why}. The certificate authority of {ca} {from} has been in the stage {stage} of its replacement by \
-         {to} since {}, and {from} stays trusted until that ends{cure}",
-        time(*since).0
-    )
-}
-
-pub(super) fn existing_data(
-    found: &[ClusterId],
-    volumes: &[MemberName],
-    quarantined: &[MemberName],
-    unmatched: Option<ClusterId>,
-) -> String {
-    let is_quarantined = !quarantined.is_empty();
-    let unmatched = unmatched.map(|unmatched| {
-        let that_can = if is_quarantined { " that is not quarantined" } else { "" };
-        format!("None of them{that_can} belongs to cluster {unmatched}, which operator.etcd.io/adopt names. ")
-    });
-    let choice = match found {
-        [] => {
-            "They have no cluster ID and cannot be adopted. Delete them to bootstrap a new cluster".to_owned()
-        }
-        [id] => format!(
-            "To serve their data, annotate this EtcdCluster with operator.etcd.io/adopt={id}. To bootstrap a new cluster, \
-             delete them"
-        ),
-        several => {
-            let ids: Vec<String> = several.iter().map(ToString::to_string).collect();
-            format!(
-                "They belong to several clusters ({}). To serve the data of one, annotate this EtcdCluster with \
-                 operator.etcd.io/adopt=<its ID>. To bootstrap a new cluster, delete them",
-                ids.join(", ")
-            )
-        }
-    };
-    let first = is_quarantined.then(|| {
-        format!(
-            ". Quarantined volumes ({}) are never served: to serve their data, first remove the annotation \
-             operator.etcd.io/quarantined-since and the label operator.etcd.io/quarantined from them. An EtcdRestore that replaced them may \
-             be carried out again then: delete it if that is not wanted",
-            names(quarantined)
-        )
-    });
-    format!(
-        "volumes of an earlier cluster of this name exist: {}. {}{choice}{}",
-        names(volumes),
-        unmatched.unwrap_or_default(),
-        first.unwrap_or_default()
-    )
 }
 
 /// R22.
@@ -156,64 +64,18 @@ pub(super) fn split_brain(ids: &[(MemberName, ClusterId)]) -> String {
     )
 }
 
-/// How auth that a person enabled is handed over to the operator, or ended.
-const WITH_TLS: &str = "Hand it over: kubectl patch etcdcluster NAME --type=merge -p '{\"spec\":{\"auth\":{\"enabled\":true}}}'. Then the operator is \
-     the user root by a certificate of its own, and users, roles and passwords stay. Or switch it off: `etcdctl --user root auth disable`";
-
-/// Somebody enabled auth; `is_root`: so that the operator may do everything.
-pub(in crate::status) fn auth_not_ours(is_root: bool) -> String {
-    let so = if is_root {
-        "The user of the operator has the role root there, so it goes on. But that is also the user of everybody who reads the Secrets \
-         NAME-client-tls or NAME-connection"
-    } else {
-        "The operator is no user that may do everything: lost Pods are restarted, but each change of membership is refused, each move of \
-         leadership, each backup, each defragmentation and each comparison of members"
-    };
-    format!(
-        "etcd's auth is on, and spec.auth does not have it: somebody enabled it, or it came with a snapshot. {so}. {WITH_TLS}"
-    )
-}
-
-/// Nothing is known of a quorum, so nothing is said of one.
-pub(super) fn auth_enabled(kept_out: &KeptOutByAuth) -> String {
-    let KeptOutByAuth { refuse, ready, voters, tls, why } = kept_out;
-    let way_out = if *tls {
-        WITH_TLS
-    } else {
-        "Without TLS the operator cannot be a user, and spec.tls.provider is fixed. Switch auth off: `etcdctl --user root auth disable`. \
-         For auth, restore a backup into a new EtcdCluster with TLS"
-    };
-    format!(
-        "etcd's auth is enabled, and it refuses the operator, which is no user: {refuse} of {voters} voters run and answer {why:?}. As far as \
-         their Pods say, {ready} of {voters} are ready, and clients that are users are served. Meanwhile lost Pods are restarted, and nothing \
-         else is done: no change of membership, no rollout, no replacement. {way_out}"
-    )
-}
-
-pub(super) fn edited_too_late(field: &str, committed: &str, found: &str) -> String {
-    let path = field.split('.');
-    let patch = path.rev().fold(format!("{committed:?}"), |inner, name| format!("{{\"{name}\":{inner}}}"));
-    format!(
-        "{field} is {found:?}, and the members run with {committed:?}, which cannot change any more: the edit came while the cluster began, and \
-         members may have stored data by then. All else of the spec is followed. Take the edit back: kubectl patch etcdcluster NAME \
-         --type=merge -p '{patch}'. For {found:?}, take a backup and create another EtcdCluster with it"
-    )
-}
-
-pub(super) fn quorum_lost(healthy: usize, voters: usize, why: &str) -> String {
+pub(super) fn quorum_lost(healthy: usize, voters: usize, why: Option<&NoList>) -> String {
     let needed = quorum(voters);
-    let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+    let why = why.map(|why| match why {
+        NoList::Says(why) => why.as_str(),
+        NoList::AuthWithoutTls => {
+            "the snapshot has auth enabled and this cluster has no client certificates: delete it and restore with TLS"
+        }
+    });
+    let why = why.map_or_else(String::new, |why| format!(" ({why})"));
     format!(
         "quorum lost: {healthy} of {voters} voters answer, {needed} are needed{why}. Lost Pods are restarted on their own \
          volumes, and nothing else is done until a quorum answers"
-    )
-}
-
-pub(super) fn learners_failed(count: u32, reason: &str) -> String {
-    let times = if count == 1 { "once".to_owned() } else { format!("{count} times in a row") };
-    format!(
-        "adding a member has failed {times}: {reason}. The next attempt follows at status.failedLearners.nextTry, and at once \
-         after an edit of the spec"
     )
 }
 
@@ -308,21 +170,6 @@ pub(super) fn still_full(member: &MemberName, database: &Database, compacts: boo
         "the database of {member} has reached {quota}, and {why}. Raise spec.etcd.quotaBackendBytes or \
          spec.storageSpec.volumeSizeRequest; the alarm is disarmed once every member has room"
     )
-}
-
-/// What each member has, and what the others lack.
-pub(super) fn recovering(from: &RecoverFrom, logs: &[(MemberName, Result<Log, String>)]) -> String {
-    let mut text = format!(
-        "operator.etcd.io/recover-quorum-from={from}: etcd is stopped in every Pod, and the members report what they have stored"
-    );
-    for (member, log) in logs {
-        let _ = match log {
-            Ok(log) => write!(text, ". {member}: {log}"),
-            Err(why) => write!(text, ". {member} has nothing: {why}"),
-        };
-    }
-    text.push_str(". To end it and start the members again as they were, remove the annotation");
-    text
 }
 
 pub(super) fn data_went_back(had: Revision, has: Revision) -> String {
