@@ -4,6 +4,7 @@ mod arrows;
 mod binaries;
 mod length;
 mod metadata;
+mod sentences;
 mod words;
 
 use std::time::{Duration, Instant};
@@ -21,6 +22,7 @@ const LIMIT: Duration = Duration::from_mins(30);
 
 const FORMAT: Check = Check { name: "format", run: format };
 const WORDS: Check = Check { name: "words", run: words::check };
+const SENTENCES: Check = Check { name: "sentences", run: sentences::check };
 const LENGTH: Check = Check { name: "length", run: length::check };
 const ARROWS: Check = Check { name: "arrows", run: arrows::check };
 const BINARIES: Check = Check { name: "test-binaries", run: binaries::check };
@@ -30,11 +32,15 @@ const CLIPPY: Check = Check { name: "clippy", run: clippy };
 const IMAGE: Check = Check { name: "image", run: arrows::image };
 
 /// Those of the quick tier. Clippy checks again only what changed since it ran last.
-pub const QUICK: [Check; 6] = [FORMAT, WORDS, LENGTH, ARROWS, BINARIES, CLIPPY];
+pub const QUICK: [Check; 7] = [FORMAT, WORDS, SENTENCES, LENGTH, ARROWS, BINARIES, CLIPPY];
 
 /// Runs the checks.
 pub fn run(context: &Context) -> Result<Verdict> {
-    checks(Tier::Lint, context, &[FORMAT, WORDS, LENGTH, ARROWS, BINARIES, IMAGE, DENY, UNUSED, CLIPPY])
+    checks(
+        Tier::Lint,
+        context,
+        &[FORMAT, WORDS, SENTENCES, LENGTH, ARROWS, BINARIES, IMAGE, DENY, UNUSED, CLIPPY],
+    )
 }
 
 fn format() -> Result<Vec<String>> {

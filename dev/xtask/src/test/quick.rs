@@ -15,7 +15,7 @@ use crate::tools;
 pub fn run(context: &Context) -> Result<Verdict> {
     // Arguments are for nextest alone.
     if context.only.is_empty() {
-        for (tier, quick) in [(Tier::Lint, &lint::QUICK), (Tier::Docs, &docs::QUICK)] {
+        for (tier, quick) in [(Tier::Lint, &lint::QUICK[..]), (Tier::Docs, &docs::QUICK[..])] {
             let verdict = checks(tier, context, quick)?;
             if verdict.state == State::Failed {
                 return Ok(verdict);
