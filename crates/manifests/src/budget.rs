@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use quorate_api::cluster::PodDisruptionBudgetPolicy;
 use quorate_api::{EtcdCluster, keys};
 use quorate_model::snapshot::{Budget, BudgetPolicy};
-use quorate_model::{ClusterRef, MemberName, Uid};
+use quorate_model::{ClusterRef, MemberName};
 use serde_json::{Value, json};
 
 use crate::{diff, labels};
@@ -44,8 +44,7 @@ pub(crate) fn read(seen: &PodDisruptionBudget, cluster: &EtcdCluster, at: &Clust
     let current = status.filter(|status| status.observed_generation >= meta.generation);
     let disrupted = status.and_then(|status| status.disrupted_pods.as_ref());
     Budget {
-        uid: Uid::new(meta.uid.clone().unwrap_or_default()),
-        resource_version: meta.resource_version.clone().unwrap_or_default(),
+        observed: diff::observed(meta),
         min_available: min_available(seen, cluster, at),
         excludes: excludes(seen),
         allowed: current.map(|status| usize::try_from(status.disruptions_allowed).unwrap_or(0)),

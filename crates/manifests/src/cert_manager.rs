@@ -13,7 +13,7 @@ use kube_core::Resource;
 use quorate_api::cluster::{TlsProvider, TlsSpec};
 use quorate_api::{EtcdCluster, duration};
 use quorate_model::snapshot::{Asked, Issuance, IssuedLeaf, IssuedSecret, SeenCertificate};
-use quorate_model::{Ca, ClusterRef, ClusterUid, Leaf, Uid};
+use quorate_model::{Ca, ClusterRef, ClusterUid, Leaf, ObservedObject};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -162,14 +162,12 @@ pub fn observe(
             Some(None) => SeenCertificate::Absent,
             Some(Some(found)) if !labels::is_owned_by(&found.metadata, uid) => SeenCertificate::Foreign,
             Some(Some(found)) => SeenCertificate::Own {
-                uid: Uid::new(found.metadata.uid.clone().unwrap_or_default()),
-                resource_version: found.metadata.resource_version.clone().unwrap_or_default(),
+                observed: diff::observed(&found.metadata),
                 matches: differences(cluster, at, leaf, found).is_empty(),
             },
         };
         let secret = secret(leaf).map(|(secret, is_issued)| IssuedSecret {
-            uid: Uid::new(secret.metadata.uid.clone().unwrap_or_default()),
-            resource_version: secret.metadata.resource_version.clone().unwrap_or_default(),
+            observed: diff::observed(&secret.metadata),
             is_issued,
         });
         IssuedLeaf { asked: asked(leaf), certificate, secret, not_before: None }
@@ -230,12 +228,11 @@ pub(crate) fn change(
     at: &ClusterRef,
     leaf: Leaf,
     as_planned: &Asked,
-    (certificate, resource_version): (&Uid, &str),
+    observed: &ObservedObject,
 ) -> Option<Act> {
     let desired = desired(cluster, at, leaf);
-    let metadata = json!({
-        "uid": certificate.as_str(), "resourceVersion": resource_version, "labels": desired["metadata"]["labels"],
-    });
+    let mut metadata = diff::precondition(observed);
+    metadata["labels"] = desired["metadata"]["labels"].clone();
     let patch = json!({ "metadata": metadata, "spec": desired["spec"] });
     (asked(cluster, at, leaf) == *as_planned).then_some(Act::Patch(patch))
 }
@@ -483,7 +480,7 @@ mod tests {
         mutated["metadata"]["labels"] = json!({});
         assert_eq!(differ(&cfg, &mutated), "spec.duration spec.ipAddresses metadata.labels");
         let of = |cfg: &Value| asked(&cluster(cfg), &at(), Leaf::Server);
-        let seen = (&Uid::new("c-1"), "7");
+        let seen = &ObservedObject::new("c-1", "7");
         for (other, differs) in [
             (json!({ "issuerName": "ca" }), "spec.subject"),
             (json!({ "issuerName": "other", "organizations": ["o"] }), "spec.issuerRef"),

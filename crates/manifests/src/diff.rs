@@ -1,6 +1,7 @@
 //! Whether an object matches its desired form, and the patch to that form.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use quorate_model::ObservedObject;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -21,6 +22,17 @@ pub(crate) fn merge_patch(seen: &ObjectMeta, desired: &Value) -> Value {
     });
     patch["spec"] = desired["spec"].clone();
     patch
+}
+
+/// An object as it was observed.
+pub(crate) fn observed(meta: &ObjectMeta) -> ObservedObject {
+    let (uid, version) = (meta.uid.clone(), meta.resource_version.clone());
+    ObservedObject::new(uid.unwrap_or_default(), version.unwrap_or_default())
+}
+
+/// The metadata of a patch that the API server refuses if the object is another one, or has changed since it was observed.
+pub(crate) fn precondition(observed: &ObservedObject) -> Value {
+    json!({ "uid": observed.uid.as_str(), "resourceVersion": observed.resource_version })
 }
 
 fn contains(seen: &Value, desired: &Value) -> bool {

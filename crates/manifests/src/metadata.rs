@@ -9,14 +9,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource;
 use quorate_api::cluster::{ExtraMetadata, ServiceSpec};
 use quorate_api::{EtcdCluster, keys};
-use quorate_model::{Ca, ClusterRef, ClusterUid, ManagedObject, ObservedObject, Uid};
+use quorate_model::{Ca, ClusterRef, ClusterUid, ManagedObject, ObservedObject};
 use serde_json::{Value, json};
 
 use crate::certificate::{self, Certificate};
 use crate::kind::Kind;
 use crate::labels::is_owned_by;
 use crate::observe::ClusterObjects;
-use crate::{connection, service};
+use crate::{connection, diff, service};
 
 /// Labels that only the operator sets, besides those with its prefix. The definition refuses them; this also covers an older one.
 const OURS: [&str; 4] = [keys::APP, keys::NAME, keys::INSTANCE, keys::MANAGED_BY];
@@ -131,11 +131,7 @@ pub(crate) fn differing(
     for (object, meta) in own(at, uid, seen) {
         let is_other = change(&desired(cluster, at, &object), at, meta) != Change::default();
         if is_other && meta.deletion_timestamp.is_none() {
-            let observed = ObservedObject {
-                uid: Uid::new(meta.uid.clone().unwrap_or_default()),
-                resource_version: meta.resource_version.clone().unwrap_or_default(),
-            };
-            differing.insert(object, observed);
+            differing.insert(object, diff::observed(meta));
         }
     }
     differing
@@ -149,8 +145,7 @@ pub(crate) fn patch(
     seen: &ClusterObjects<'_>,
     (object, observed): (&ManagedObject, &ObservedObject),
 ) -> (Kind, String, Value) {
-    let mut patch =
-        json!({ "metadata": { "uid": observed.uid.as_str(), "resourceVersion": observed.resource_version } });
+    let mut patch = json!({ "metadata": diff::precondition(observed) });
     let own = own(at, uid, seen).into_iter().find(|(own, _)| own == object);
     if let Some((_, meta)) = own {
         let change = change(&desired(cluster, at, object), at, meta);

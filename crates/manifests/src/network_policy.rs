@@ -9,7 +9,7 @@ mod check;
 use k8s_openapi::api::networking::v1::{NetworkPolicy, NetworkPolicyPeer};
 use quorate_api::{EtcdCluster, keys};
 use quorate_model::snapshot::{self, Presence};
-use quorate_model::{ClusterRef, ClusterUid, ObservedObject, Uid};
+use quorate_model::{ClusterRef, ClusterUid};
 use serde_json::{Map, Value, json};
 
 use crate::service::{CLIENT_PORT, METRICS_PORT, PEER_PORT, PROBE_PORT};
@@ -83,10 +83,7 @@ pub(crate) fn read(
         Some(seen) if matches(seen, &policy(cluster, at, defaults)) => Presence::Matches,
         Some(_) => Presence::Differs,
     };
-    let seen = stays.map(|seen| ObservedObject {
-        uid: Uid::new(seen.metadata.uid.clone().unwrap_or_default()),
-        resource_version: seen.metadata.resource_version.clone().unwrap_or_default(),
-    });
+    let seen = stays.map(|seen| diff::observed(&seen.metadata));
     snapshot::NetworkPolicy { wanted, presence, seen }
 }
 

@@ -25,7 +25,8 @@ use crate::observe::ClusterObjects;
 use crate::pod::{self, Member};
 use crate::target::{AgentDelivery, Defaults};
 use crate::{
-    backup_before, budget, cert_manager, connection, metadata, network_policy, restored, service, volume,
+    backup_before, budget, cert_manager, connection, diff, metadata, network_policy, restored, service,
+    volume,
 };
 
 /// The input of a request, besides the effect.
@@ -131,8 +132,8 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
             };
             write(Kind::Budget, &at.name, act)
         }
-        KubeEffect::DeleteBudget { budget, resource_version } => {
-            write(Kind::Budget, &at.name, delete(budget, resource_version))
+        KubeEffect::DeleteBudget { observed } => {
+            write(Kind::Budget, &at.name, delete(&observed.uid, &observed.resource_version))
         }
         KubeEffect::ApplyNetworkPolicy => {
             let desired = network_policy::policy(cluster, at, defaults);
@@ -143,8 +144,8 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
             };
             write(Kind::NetworkPolicy, &at.name, act)
         }
-        KubeEffect::DeleteNetworkPolicy { policy, resource_version } => {
-            write(Kind::NetworkPolicy, &at.name, delete(policy, resource_version))
+        KubeEffect::DeleteNetworkPolicy { observed } => {
+            write(Kind::NetworkPolicy, &at.name, delete(&observed.uid, &observed.resource_version))
         }
         KubeEffect::CreateBackup { name } => {
             let made = [backup_before::backup(cluster), restored::for_cluster(cluster)].into_iter().flatten();
@@ -164,58 +165,47 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
             );
             authority_request(context, made, given.as_ref())
         }
-        KubeEffect::MakeNextAuthority { ca, given, secret, resource_version } => {
-            let (seen, generation) = ((secret, resource_version.as_str()), generation(context, *ca));
-            let made = order::next_authority(
-                (at, *ca),
-                &snapshot.uid,
-                seen,
-                generation,
-                context.snapshot.present(context.now),
-            );
+        KubeEffect::MakeNextAuthority { ca, given, observed } => {
+            let (generation, now) = (generation(context, *ca), snapshot.present(context.now));
+            let made = order::next_authority((at, *ca), &snapshot.uid, observed, generation, now);
             authority_request(context, made, given.as_ref())
         }
-        KubeEffect::ArrangeAuthority { ca, secret, resource_version, signer } => {
+        KubeEffect::ArrangeAuthority { ca, observed, signer } => {
             let name = Certificate::from(*ca).secret_name(at);
             let found = seen.secrets.iter().find(|seen| seen.metadata.name.as_ref() == Some(&name));
-            let as_seen = (secret, resource_version.as_str());
-            let act = found.and_then(|found| rotation::arrange(found, as_seen, signer));
+            let act = found.and_then(|found| rotation::arrange(found, observed, signer));
             write(Kind::Secret, &name, act.unwrap_or_else(refused_patch))
         }
-        KubeEffect::WriteTrust { leaf, secret, resource_version, trust, generation } => {
+        KubeEffect::WriteTrust { leaf, observed, trust, generation } => {
             let own = (at, &snapshot.uid);
-            let as_seen = (secret, resource_version.as_str());
             let act = rotation::write_trust(
                 &seen.secrets,
                 own,
                 &record.certificates,
-                as_seen,
+                observed,
                 (trust, *generation),
             );
             let act = act.unwrap_or_else(refused_patch);
             write(Kind::Secret, &Certificate::from(*leaf).secret_name(at), act)
         }
-        KubeEffect::KeepAuthority { ca, secret, resource_version } => {
-            let patch = json!({ "metadata": {
-                "uid": secret.as_str(),
-                "resourceVersion": resource_version,
-                "ownerReferences": null,
-                "annotations": { keys::CLUSTER_UID: snapshot.uid.as_str() },
-            } });
+        KubeEffect::KeepAuthority { ca, observed } => {
+            let mut patch = json!({ "metadata": diff::precondition(observed) });
+            patch["metadata"]["ownerReferences"] = Value::Null;
+            patch["metadata"]["annotations"] = json!({ keys::CLUSTER_UID: snapshot.uid.as_str() });
             write(Kind::Secret, &Certificate::from(*ca).secret_name(at), Act::Patch(patch))
         }
-        KubeEffect::DeleteAuthority { ca, secret, resource_version } => {
-            let act = delete(secret, resource_version);
+        KubeEffect::DeleteAuthority { ca, observed } => {
+            let act = delete(&observed.uid, &observed.resource_version);
             write(Kind::Secret, &Certificate::from(*ca).secret_name(at), act)
         }
         KubeEffect::IssueLeaf { leaf, by } => leaf_order(context, *leaf, by, None),
-        KubeEffect::RenewLeaf { leaf, by, secret, resource_version } => {
+        KubeEffect::RenewLeaf { leaf, by, observed } => {
             let seen = snapshot.certificates.as_ref().and_then(|seen| seen.leaves.get(leaf));
             let trusts =
                 seen.is_some_and(|seen| seen.content.as_ref().is_ok_and(|leaf| leaf.trusted.contains(by)));
             let own = (at, &snapshot.uid);
             let bundle = rotation::with_first(&context.seen.secrets, own, *leaf, by);
-            let renewed = Renewed { secret, resource_version, trusts_authority: trusts, bundle };
+            let renewed = Renewed { observed, trusts_authority: trusts, bundle };
             leaf_order(context, *leaf, by, Some(renewed))
         }
         KubeEffect::CreateCertificate { leaf, asked } => {
@@ -223,17 +213,19 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
             // The plan rests on this spec. An empty one is refused.
             write(Kind::Certificate, &cert_manager::name(*leaf, at), act.unwrap_or(Act::Create(Value::Null)))
         }
-        KubeEffect::ChangeCertificate { leaf, asked, certificate, resource_version } => {
-            let act = cert_manager::change(cluster, at, *leaf, asked, (certificate, resource_version));
+        KubeEffect::ChangeCertificate { leaf, asked, observed } => {
+            let act = cert_manager::change(cluster, at, *leaf, asked, observed);
             write(Kind::Certificate, &cert_manager::name(*leaf, at), act.unwrap_or_else(refused_patch))
         }
-        KubeEffect::DeleteCertificate { leaf, certificate, resource_version } => {
-            let act = delete(certificate, resource_version);
+        KubeEffect::DeleteCertificate { leaf, observed } => {
+            let act = delete(&observed.uid, &observed.resource_version);
             write(Kind::Certificate, &cert_manager::name(*leaf, at), act)
         }
-        KubeEffect::DeleteIssued { leaf, secret, resource_version } => {
-            write(Kind::Secret, &cert_manager::secret_name(*leaf, at), delete(secret, resource_version))
-        }
+        KubeEffect::DeleteIssued { leaf, observed } => write(
+            Kind::Secret,
+            &cert_manager::secret_name(*leaf, at),
+            delete(&observed.uid, &observed.resource_version),
+        ),
         KubeEffect::CreateVolume { member } => {
             let storage = &target(context).storage;
             let made = volume::volume(at, &snapshot.uid, &token(record), member, storage);

@@ -34,6 +34,13 @@ pub struct ObservedObject {
     pub resource_version: String,
 }
 
+impl ObservedObject {
+    /// The object with this uid, at this version.
+    pub fn new(uid: impl Into<String>, resource_version: impl Into<String>) -> Self {
+        Self { uid: Uid::new(uid), resource_version: resource_version.into() }
+    }
+}
+
 impl fmt::Display for ManagedObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -304,10 +304,8 @@ pub enum BudgetPolicy {
 /// The PodDisruptionBudget of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Its uid.
-    pub uid: Uid,
-    /// Its resource version when it was observed.
-    pub resource_version: String,
+    /// Its uid and its version when it was observed.
+    pub observed: ObservedObject,
     /// Its `minAvailable`; `None` if it does not match its desired form otherwise.
     pub min_available: Option<usize>,
     /// The member whose Pod it does not select.

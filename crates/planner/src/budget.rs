@@ -24,8 +24,8 @@ pub(crate) fn apply(draft: &mut Draft<'_>) {
             }
         }
         (None, Some(budget)) => {
-            let (budget, resource_version) = (budget.uid.clone(), budget.resource_version.clone());
-            draft.propose(Effect::kube(Step::K1, KubeEffect::DeleteBudget { budget, resource_version }));
+            let observed = budget.observed.clone();
+            draft.propose(Effect::kube(Step::K1, KubeEffect::DeleteBudget { observed }));
         }
         (None, None) => {}
     }

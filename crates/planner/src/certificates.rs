@@ -154,11 +154,7 @@ fn why_not_given(draft: &Draft<'_>, seen: &Certificates, leaf: Leaf) -> NotSigne
 /// I4, for the Secret of an adopted cluster, and one to which somebody gave an owner.
 pub(crate) fn keep(draft: &mut Draft<'_>, ca: Ca, seen: &AuthoritySecret) {
     if seen.owned || seen.incarnation.as_ref() != Some(&draft.seen.uid) {
-        let keep = KubeEffect::KeepAuthority {
-            ca,
-            secret: seen.uid.clone(),
-            resource_version: seen.resource_version.clone(),
-        };
+        let keep = KubeEffect::KeepAuthority { ca, observed: seen.observed.clone() };
         draft.propose(Effect::kube(Step::I4, keep));
     }
 }
@@ -245,11 +241,6 @@ fn wait_for_given(draft: &mut Draft<'_>, seen: &Certificates) {
 }
 
 fn propose_renewal(draft: &mut Draft<'_>, leaf: Leaf, secret: &LeafSecret, authority: &Authority) {
-    let renew = KubeEffect::RenewLeaf {
-        leaf,
-        by: authority.fingerprint.clone(),
-        secret: secret.uid.clone(),
-        resource_version: secret.resource_version.clone(),
-    };
-    draft.propose(Effect::kube(Step::I3, renew));
+    let (by, observed) = (authority.fingerprint.clone(), secret.observed.clone());
+    draft.propose(Effect::kube(Step::I3, KubeEffect::RenewLeaf { leaf, by, observed }));
 }

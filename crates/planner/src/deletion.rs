@@ -54,11 +54,7 @@ fn keep_or_delete_authority(draft: &mut Draft<'_>, ca: Ca) -> Progress {
         return Progress::Done;
     };
     if draft.seen.volumes.is_empty() {
-        let delete = KubeEffect::DeleteAuthority {
-            ca,
-            secret: secret.uid.clone(),
-            resource_version: secret.resource_version.clone(),
-        };
+        let delete = KubeEffect::DeleteAuthority { ca, observed: secret.observed.clone() };
         draft.propose(Effect::kube(Step::D2, delete));
         return Progress::Pending;
     }

@@ -38,25 +38,22 @@ pub(crate) fn keep(draft: &mut Draft<'_>, ended_by: Option<Protocol>) {
 fn act(draft: &Draft<'_>, leaf: Leaf, one: &IssuedLeaf) -> Option<(Step, KubeEffect)> {
     let delete_issued = |step| {
         let secret = one.secret.as_ref().filter(|secret| secret.is_issued)?;
-        let (secret, resource_version) = (secret.uid.clone(), secret.resource_version.clone());
-        Some((step, KubeEffect::DeleteIssued { leaf, secret, resource_version }))
+        Some((step, KubeEffect::DeleteIssued { leaf, observed: secret.observed.clone() }))
     };
     match (&one.asked, &one.certificate) {
         (Some(asked), SeenCertificate::Absent) if !one.would_take_a_secret() => {
             Some((Step::I5, KubeEffect::CreateCertificate { leaf, asked: asked.clone() }))
         }
-        (Some(asked), SeenCertificate::Own { uid, resource_version, matches: false }) => {
-            let (asked, certificate, resource_version) =
-                (asked.clone(), uid.clone(), resource_version.clone());
-            Some((Step::I5, KubeEffect::ChangeCertificate { leaf, asked, certificate, resource_version }))
+        (Some(asked), SeenCertificate::Own { observed, matches: false }) => {
+            let (asked, observed) = (asked.clone(), observed.clone());
+            Some((Step::I5, KubeEffect::ChangeCertificate { leaf, asked, observed }))
         }
         (Some(_), SeenCertificate::Own { matches: true, .. }) => {
             let may_go = safety::may_take_anew(draft.seen, &draft.record).is_ok();
             if may_go && draft.seen.is_issued_by_earlier(leaf) { delete_issued(Step::I7) } else { None }
         }
-        (None, SeenCertificate::Own { uid, resource_version, .. }) => {
-            let (certificate, resource_version) = (uid.clone(), resource_version.clone());
-            Some((Step::I6, KubeEffect::DeleteCertificate { leaf, certificate, resource_version }))
+        (None, SeenCertificate::Own { observed, .. }) => {
+            Some((Step::I6, KubeEffect::DeleteCertificate { leaf, observed: observed.clone() }))
         }
         // The Certificate goes first: else cert-manager would write it again.
         (None, SeenCertificate::Absent) => delete_issued(Step::I6),

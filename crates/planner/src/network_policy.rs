@@ -22,8 +22,7 @@ pub(crate) fn keep_up(draft: &mut Draft<'_>) {
             draft.propose(Effect::kube(Step::K1, KubeEffect::ApplyNetworkPolicy));
         }
         (false, _, Some(seen)) => {
-            let (policy, resource_version) = (seen.uid.clone(), seen.resource_version.clone());
-            let delete = KubeEffect::DeleteNetworkPolicy { policy, resource_version };
+            let delete = KubeEffect::DeleteNetworkPolicy { observed: seen.clone() };
             draft.propose(Effect::kube(Step::K1, delete));
         }
         (true, Presence::Absent | Presence::Differs | Presence::Matches, _) | (false, _, None) => {}

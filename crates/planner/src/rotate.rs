@@ -318,12 +318,7 @@ fn begin(draft: &mut Draft<'_>, seen: &Certificates) {
 fn make(ca: Ca, secret: Option<&AuthoritySecret>, given: Option<Fingerprint>) -> KubeEffect {
     match secret {
         None => KubeEffect::CreateAuthority { ca, place: AuthorityPlace::Next, given },
-        Some(AuthoritySecret { uid, resource_version, .. }) => KubeEffect::MakeNextAuthority {
-            ca,
-            given,
-            secret: uid.clone(),
-            resource_version: resource_version.clone(),
-        },
+        Some(secret) => KubeEffect::MakeNextAuthority { ca, given, observed: secret.observed.clone() },
     }
 }
 
@@ -368,8 +363,7 @@ fn write_bundles(draft: &mut Draft<'_>, seen: &Certificates) {
         if !trust.is_empty() && !draft.signs(*leaf) && !is_written(secret, draft.record.trust, &trust) {
             let write = KubeEffect::WriteTrust {
                 leaf: *leaf,
-                secret: secret.uid.clone(),
-                resource_version: secret.resource_version.clone(),
+                observed: secret.observed.clone(),
                 trust,
                 generation: draft.record.trust,
             };
@@ -452,14 +446,10 @@ fn arrange(draft: &mut Draft<'_>, seen: &Certificates) -> Vec<Ca> {
     for (ca, secret) in &seen.authorities {
         let Some(signer) = draft.record.authority_of(*ca).cloned() else { continue };
         if secret.with(&signer).is_some() && !secret.is_first(&signer) {
-            let arrange = KubeEffect::ArrangeAuthority {
-                ca: *ca,
-                secret: secret.uid.clone(),
-                resource_version: secret.resource_version.clone(),
-                signer,
-            };
+            let (ca, observed) = (*ca, secret.observed.clone());
+            let arrange = KubeEffect::ArrangeAuthority { ca, observed, signer };
             draft.propose(Effect::kube(Step::C4, arrange));
-            arranged.push(*ca);
+            arranged.push(ca);
         }
     }
     arranged

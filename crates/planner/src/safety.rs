@@ -112,35 +112,27 @@ fn may_write(scene: &Scene<'_>, write: &KubeEffect) -> Judged {
         KubeEffect::CreateAuthority { ca, place, given } => {
             certificates::may_create_authority(scene, (*ca, *place), given.as_ref())
         }
-        KubeEffect::MakeNextAuthority { ca, given, secret, resource_version } => {
-            rotation::may_make_next(scene, *ca, given.as_ref(), (secret, resource_version))
+        KubeEffect::MakeNextAuthority { ca, given, observed } => {
+            rotation::may_make_next(scene, *ca, given.as_ref(), observed)
         }
-        KubeEffect::ArrangeAuthority { ca, secret, resource_version, signer } => {
-            rotation::may_arrange(scene, *ca, (secret, resource_version), signer)
+        KubeEffect::ArrangeAuthority { ca, observed, signer } => {
+            rotation::may_arrange(scene, *ca, observed, signer)
         }
-        KubeEffect::WriteTrust { leaf, secret, resource_version, trust, generation } => {
-            rotation::may_write_trust(scene, *leaf, (secret, resource_version), (trust, *generation))
+        KubeEffect::WriteTrust { leaf, observed, trust, generation } => {
+            rotation::may_write_trust(scene, *leaf, observed, (trust, *generation))
         }
-        KubeEffect::KeepAuthority { ca, secret, resource_version } => {
-            certificates::may_keep_authority(scene, *ca, secret, resource_version)
-        }
-        KubeEffect::DeleteAuthority { ca, secret, resource_version } => {
-            certificates::may_delete_authority(scene, *ca, secret, resource_version)
+        KubeEffect::KeepAuthority { ca, observed } => certificates::may_keep_authority(scene, *ca, observed),
+        KubeEffect::DeleteAuthority { ca, observed } => {
+            certificates::may_delete_authority(scene, *ca, observed)
         }
         KubeEffect::IssueLeaf { leaf, by } => certificates::may_issue(scene, *leaf, by),
-        KubeEffect::RenewLeaf { leaf, by, secret, resource_version } => {
-            certificates::may_renew(scene, *leaf, by, secret, resource_version)
-        }
+        KubeEffect::RenewLeaf { leaf, by, observed } => certificates::may_renew(scene, *leaf, by, observed),
         KubeEffect::CreateCertificate { leaf, asked } => issuance::may_create(scene, *leaf, asked),
-        KubeEffect::ChangeCertificate { leaf, asked, certificate, resource_version } => {
-            issuance::may_change(scene, *leaf, asked, (certificate, resource_version))
+        KubeEffect::ChangeCertificate { leaf, asked, observed } => {
+            issuance::may_change(scene, *leaf, asked, observed)
         }
-        KubeEffect::DeleteCertificate { leaf, certificate, resource_version } => {
-            issuance::may_delete(scene, *leaf, (certificate, resource_version))
-        }
-        KubeEffect::DeleteIssued { leaf, secret, resource_version } => {
-            issuance::may_delete_issued(scene, *leaf, (secret, resource_version))
-        }
+        KubeEffect::DeleteCertificate { leaf, observed } => issuance::may_delete(scene, *leaf, observed),
+        KubeEffect::DeleteIssued { leaf, observed } => issuance::may_delete_issued(scene, *leaf, observed),
         KubeEffect::CreateVolume { member } => may_create_volume(scene, member),
         KubeEffect::AnnotateVolume { member, volume, .. }
         | KubeEffect::ExpandVolume { member, volume, .. } => may_change_volume(scene, member, volume),

@@ -241,8 +241,7 @@ fn r19_only_the_recorded_authority_signs_and_no_other_is_created() {
     let renew = |version: &str| KubeEffect::RenewLeaf {
         leaf: Leaf::Server,
         by: ca("ca-1"),
-        secret: quorate_model::Uid::new("secret of server"),
-        resource_version: version.to_owned(),
+        observed: quorate_model::ObservedObject::new("secret of server", version),
     };
     assert_eq!(verdict(&world, renew("1")), Ok(()));
     assert_eq!(verdict(&world, renew("0")), other, "it has changed since");
@@ -266,8 +265,7 @@ fn r19_the_authority_is_deleted_only_with_the_cluster_and_its_data() {
     let secret = certificates(&mut world.seen).authorities[&Ca::Peers].clone();
     let delete = |version: &str| KubeEffect::DeleteAuthority {
         ca: Ca::Peers,
-        secret: secret.uid.clone(),
-        resource_version: version.to_owned(),
+        observed: quorate_model::ObservedObject::new(secret.observed.uid.as_str(), version),
     };
     let kept = Err(Unsafe::AuthorityKept);
     assert_eq!(verdict(&world, delete("1")), kept, "the cluster is not being deleted");

@@ -243,16 +243,8 @@ fn s15_r19_no_other_authority_than_the_named_one_is_made_and_peers_never_get_a_g
     give(&mut world, GIVEN);
     let next = |world: &World, ca: Ca, given: Option<&str>| {
         let secret = &world.seen.certificates.as_ref().unwrap().authorities[&ca];
-        let (secret, resource_version) = (secret.uid.clone(), secret.resource_version.clone());
-        judge(
-            world,
-            KubeEffect::MakeNextAuthority {
-                ca,
-                given: given.map(Fingerprint::new),
-                secret,
-                resource_version,
-            },
-        )
+        let (given, observed) = (given.map(Fingerprint::new), secret.observed.clone());
+        judge(world, KubeEffect::MakeNextAuthority { ca, given, observed })
     };
     assert_eq!(next(&world, Ca::Clients, Some(GIVEN)), Ok(()));
     assert_eq!(next(&world, Ca::Peers, None), Ok(()));

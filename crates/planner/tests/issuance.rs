@@ -10,16 +10,16 @@ use quorate_model::record::RecordDoubt;
 use quorate_model::snapshot::{
     Asked, Authority, GivenAuthority, IssuedLeaf, IssuedSecret, LeafCertificate, SeenCertificate,
 };
-use quorate_model::{Effect, Fingerprint, Instant, KubeEffect, Leaf, Span, Step, Uid};
+use quorate_model::{Effect, Fingerprint, Instant, KubeEffect, Leaf, ObservedObject, Span, Step};
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, permits};
 
 fn own(matches: bool) -> SeenCertificate {
-    SeenCertificate::Own { uid: Uid::new("c-1"), resource_version: "7".to_owned(), matches }
+    SeenCertificate::Own { observed: ObservedObject::new("c-1", "7"), matches }
 }
 
 fn secret(is_issued: bool) -> IssuedSecret {
-    IssuedSecret { uid: Uid::new("s-1"), resource_version: "9".to_owned(), is_issued }
+    IssuedSecret { observed: ObservedObject::new("s-1", "9"), is_issued }
 }
 
 fn leaf(asked: Option<&str>, certificate: SeenCertificate, secret: Option<IssuedSecret>) -> IssuedLeaf {
@@ -101,15 +101,11 @@ fn r26_what_the_accepted_spec_does_not_ask_for_is_refused() {
     let change = |asked: &str| KubeEffect::ChangeCertificate {
         leaf: Leaf::Server,
         asked: Asked::new(asked),
-        certificate: Uid::new("c-1"),
-        resource_version: "7".to_owned(),
+        observed: ObservedObject::new("c-1", "7"),
     };
     is_refused(&with(leaf(Some("a"), own(false), None)), &change("of a refused spec"), &Unsafe::NotAsked);
-    let delete = KubeEffect::DeleteCertificate {
-        leaf: Leaf::Server,
-        certificate: Uid::new("c-1"),
-        resource_version: "7".to_owned(),
-    };
+    let delete =
+        KubeEffect::DeleteCertificate { leaf: Leaf::Server, observed: ObservedObject::new("c-1", "7") };
     is_refused(&with(leaf(Some("a"), own(true), None)), &delete, &Unsafe::NotAsked);
     // What it does ask for is written by nobody who is to change nothing.
     let create = KubeEffect::CreateCertificate { leaf: Leaf::Server, asked: Asked::new("a") };
@@ -142,8 +138,7 @@ fn r25_what_is_of_others_or_has_changed_is_refused() {
     let change = |uid: &str, version: &str| KubeEffect::ChangeCertificate {
         leaf: Leaf::Server,
         asked: Asked::new("a"),
-        certificate: Uid::new(uid),
-        resource_version: version.to_owned(),
+        observed: ObservedObject::new(uid, version),
     };
     let differs = || with(leaf(Some("a"), own(false), None));
     assert_eq!(judge(&differs(), change("c-1", "7"), Step::I5), Ok(()));
@@ -156,8 +151,7 @@ fn r25_what_is_of_others_or_has_changed_is_refused() {
     );
     let delete = |uid: &str, version: &str| KubeEffect::DeleteIssued {
         leaf: Leaf::Server,
-        secret: Uid::new(uid),
-        resource_version: version.to_owned(),
+        observed: ObservedObject::new(uid, version),
     };
     let left = || with(leaf(None, SeenCertificate::Absent, Some(secret(true))));
     assert_eq!(judge(&left(), delete("s-1", "9"), Step::I6), Ok(()));

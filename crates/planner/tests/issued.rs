@@ -269,9 +269,8 @@ fn s15_r19_an_authority_without_its_key_signs_only_by_what_came_with_it() {
     staged(&mut world).clear();
     let sign = |world: &World, by: &str| {
         let secret = &world.seen.certificates.as_ref().unwrap().leaves[&Leaf::Server];
-        let (secret, resource_version) = (secret.uid.clone(), secret.resource_version.clone());
-        let renew =
-            KubeEffect::RenewLeaf { leaf: Leaf::Server, by: Fingerprint::new(by), secret, resource_version };
+        let (by, observed) = (Fingerprint::new(by), secret.observed.clone());
+        let renew = KubeEffect::RenewLeaf { leaf: Leaf::Server, by, observed };
         let scene = Scene { seen: &world.seen, record: &world.seen.record, now: world.now, before: &[] };
         permits(&scene, &Effect::kube(Step::I3, renew))
     };
@@ -425,8 +424,7 @@ fn an_authority_without_its_key_takes_no_place_while_tenants_of_kamaji_need_the_
         let make = KubeEffect::MakeNextAuthority {
             ca: Ca::Clients,
             given: Some(Fingerprint::new(OTHER)),
-            secret: secret.uid.clone(),
-            resource_version: secret.resource_version.clone(),
+            observed: secret.observed.clone(),
         };
         let scene = Scene { seen: &world.seen, record: &world.seen.record, now: world.now, before: &[] };
         permits(&scene, &Effect::kube(Step::C1, make))

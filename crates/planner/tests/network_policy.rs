@@ -2,7 +2,7 @@
 
 use crate::world::{World, words};
 use quorate_model::snapshot::Presence;
-use quorate_model::{Effect, KubeEffect, ManagedObject, ObservedObject, Plan, Step, Uid};
+use quorate_model::{Effect, KubeEffect, ManagedObject, ObservedObject, Plan, Step};
 
 fn applies(plan: &Plan) -> bool {
     let is_it = |effect: &Effect| effect.as_kube() == Some(&KubeEffect::ApplyNetworkPolicy);
@@ -60,10 +60,9 @@ fn it_is_put_right_alone_and_a_failure_of_it_holds_up_nothing() {
 fn where_the_spec_wants_none_the_one_that_exists_is_deleted_as_it_was_observed() {
     let mut world = running();
     world.seen.network_policy.wanted = false;
-    let observed = ObservedObject { uid: Uid::new("p"), resource_version: "7".to_owned() };
-    world.seen.network_policy.seen = Some(observed);
-    let (policy, resource_version) = (Uid::new("p"), "7".to_owned());
-    let delete = Effect::kube(Step::K1, KubeEffect::DeleteNetworkPolicy { policy, resource_version });
+    let observed = ObservedObject::new("p", "7");
+    world.seen.network_policy.seen = Some(observed.clone());
+    let delete = Effect::kube(Step::K1, KubeEffect::DeleteNetworkPolicy { observed });
     let plan = world.plan();
     assert_eq!(plan.effects, [delete]);
     world.carry_out(plan);

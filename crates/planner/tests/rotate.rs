@@ -325,12 +325,7 @@ fn members_present_what_the_new_authority_signed_only_once_one_was_reached_with_
     world.observe();
     let answers = std::mem::take(&mut world.seen.etcd.answers);
     let secret = world.seen.certificates.as_ref().unwrap().leaves[&Leaf::Server].clone();
-    let renew = KubeEffect::RenewLeaf {
-        leaf: Leaf::Server,
-        by: to.clone(),
-        secret: secret.uid.clone(),
-        resource_version: secret.resource_version.clone(),
-    };
+    let renew = KubeEffect::RenewLeaf { leaf: Leaf::Server, by: to.clone(), observed: secret.observed };
     let judged = |world: &World| {
         let (seen, record) = (&world.seen, &world.seen.record);
         let scene = quorate_planner::safety::Scene { seen, record, now: world.now, before: &[] };
@@ -442,10 +437,7 @@ fn r19_a_bundle_is_what_the_record_says_and_nothing_else() {
     let rotation = world.seen.record.rotation.clone().unwrap();
     let write = |trust: &[&Fingerprint]| KubeEffect::WriteTrust {
         leaf: Leaf::Peer,
-        secret: quorate_model::Uid::new("secret of peer"),
-        resource_version: world.seen.certificates.as_ref().unwrap().leaves[&Leaf::Peer]
-            .resource_version
-            .clone(),
+        observed: world.seen.certificates.as_ref().unwrap().leaves[&Leaf::Peer].observed.clone(),
         trust: trust.iter().copied().cloned().collect(),
         generation: world.seen.record.trust,
     };
@@ -466,9 +458,8 @@ fn r19_a_bundle_is_what_the_record_says_and_nothing_else() {
     let (to, other) = (&rotation.to, &Fingerprint::new("of-somebody"));
     let judge_at_rest = |world: &World, trust: Vec<Fingerprint>| {
         let secret = &world.seen.certificates.as_ref().unwrap().leaves[&Leaf::Peer];
-        let (secret, resource_version) = (secret.uid.clone(), secret.resource_version.clone());
-        let generation = world.seen.record.trust;
-        let write = KubeEffect::WriteTrust { leaf: Leaf::Peer, secret, resource_version, trust, generation };
+        let (observed, generation) = (secret.observed.clone(), world.seen.record.trust);
+        let write = KubeEffect::WriteTrust { leaf: Leaf::Peer, observed, trust, generation };
         let scene = quorate_planner::safety::Scene {
             seen: &world.seen,
             record: &world.seen.record,

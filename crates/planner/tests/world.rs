@@ -731,9 +731,9 @@ impl World {
                 let (uid, resource_version) = (self.new_uid("policy"), "1".to_owned());
                 self.seen.network_policy.seen = Some(ObservedObject { uid, resource_version });
             }
-            KubeEffect::DeleteNetworkPolicy { policy, .. } => {
+            KubeEffect::DeleteNetworkPolicy { observed } => {
                 let seen = self.seen.network_policy.seen.take().expect("deleted policy exists");
-                assert_eq!(seen.uid, *policy);
+                assert_eq!(seen, *observed);
                 self.seen.network_policy.presence = Presence::Absent;
             }
             KubeEffect::EvictPod { member, pod } | KubeEffect::DeletePod { member, pod, .. } => {
@@ -1004,8 +1004,7 @@ pub fn words(waiting: &Waiting) -> String {
 /// A budget that the disruption controller has seen.
 fn budget(min_available: usize) -> Budget {
     Budget {
-        uid: Uid::new("uid-of-budget"),
-        resource_version: "1".to_owned(),
+        observed: ObservedObject::new("uid-of-budget", "1"),
         min_available: Some(min_available),
         excludes: None,
         allowed: Some(0),

@@ -7,7 +7,8 @@ use quorate_api::Reason;
 use quorate_manifests::{Act, Kind, Write};
 use quorate_model::effect::{AuthorityPlace, Boot, EtcdCall, KubeEffect};
 use quorate_model::{
-    Ca, ClockDifference, Effect, Fingerprint, Leaf, MemberId, MemberName, PeerUrl, Refusal, Span, Step, Uid,
+    Ca, ClockDifference, Effect, Fingerprint, Leaf, MemberId, MemberName, ObservedObject, PeerUrl, Refusal,
+    Span, Step, Uid,
 };
 use quorate_reconcile::{
     CallError, Command, Event, Object, PassEnd, Purpose, Reply, Retry, Stop, Task, UNCONFIRMED_AFTER,
@@ -387,9 +388,8 @@ fn leaves_are_issued_in_parallel_and_one_that_exists_already_counts_as_done() {
 #[test]
 fn s04_a_leaf_that_changed_meanwhile_is_not_overwritten_and_keys_that_cannot_be_made_are_reported() {
     let renew = || {
-        let (secret, resource_version) = (Uid::new("uid of demo-peer-tls"), "5".to_owned());
-        let by = Fingerprint::new("ca");
-        Effect::kube(Step::I3, KubeEffect::RenewLeaf { leaf: Leaf::Peer, by, secret, resource_version })
+        let (by, observed) = (Fingerprint::new("ca"), ObservedObject::new("uid of demo-peer-tls", "5"));
+        Effect::kube(Step::I3, KubeEffect::RenewLeaf { leaf: Leaf::Peer, by, observed })
     };
     let mut driver = Driver::acting(vec![renew()]);
     let patch = driver.generate_keys();

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Secret;
 use quorate_api::{EtcdCluster, duration, keys};
 use quorate_model::certificate::Validity;
 use quorate_model::snapshot::Authority;
-use quorate_model::{Ca, ClusterRef, ClusterUid, Leaf, ManagedObject, Present, Span, Uid};
+use quorate_model::{Ca, ClusterRef, ClusterUid, Leaf, ManagedObject, ObservedObject, Present, Span};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -15,7 +15,7 @@ use super::rotation::{Place, TRUST, entries_at, entry_of};
 use super::{CA, CERT, Certificate, KEY};
 use crate::kind::Kind;
 use crate::request::{Act, Write};
-use crate::{labels, metadata};
+use crate::{diff, labels, metadata};
 
 /// How long an authority is valid.
 const AUTHORITY: Span = Span::seconds(3650 * 86_400);
@@ -115,9 +115,7 @@ enum Trusted {
 #[derive(Clone, Debug)]
 pub(crate) struct Renewed<'a> {
     /// Precondition.
-    pub(crate) secret: &'a Uid,
-    /// Precondition.
-    pub(crate) resource_version: &'a str,
+    pub(crate) observed: &'a ObservedObject,
     /// Its `ca.crt` has the authority already.
     pub(crate) trusts_authority: bool,
     /// Its `ca.crt` with that one first, if it is another one now.
@@ -163,17 +161,16 @@ pub(crate) fn authority(
 pub(crate) fn next_authority(
     (at, ca): (&ClusterRef, Ca),
     uid: &ClusterUid,
-    (secret, resource_version): (&Uid, &str),
+    observed: &ObservedObject,
     generation: u32,
     now: Present,
 ) -> Order {
-    let metadata = json!({ "uid": secret.as_str(), "resourceVersion": resource_version });
     Order {
         generate: new_authority(ca, uid, generation, now),
         store: Store {
             namespace: at.namespace.clone(),
             name: Certificate::Authority(ca).secret_name(at),
-            act: Act::Patch(json!({ "metadata": metadata })),
+            act: Act::Patch(json!({ "metadata": diff::precondition(observed) })),
             ca: None,
             place: Place::Next,
         },
@@ -196,10 +193,9 @@ pub(crate) fn leaf(
 ) -> Order {
     let uid = ClusterUid::new(cluster.metadata.uid.clone().unwrap_or_default());
     let name = Certificate::from(leaf).secret_name(at);
-    let (act, ca) = if let Some(Renewed { secret, resource_version, trusts_authority, bundle }) = renewed {
-        let metadata = json!({
-            "uid": secret.as_str(), "resourceVersion": resource_version, "labels": labels::not_backed_up(),
-        });
+    let (act, ca) = if let Some(Renewed { observed, trusts_authority, bundle }) = renewed {
+        let mut metadata = diff::precondition(observed);
+        metadata["labels"] = json!(labels::not_backed_up());
         let ca = (!trusts_authority).then(|| Trusted::Authority(pair.cert.clone()));
         let mut patch = json!({ "metadata": metadata });
         if ca.is_some() {

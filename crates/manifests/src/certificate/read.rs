@@ -9,7 +9,7 @@ use quorate_api::cluster::TlsSpec;
 use quorate_api::keys;
 use quorate_model::certificate::Validity;
 use quorate_model::snapshot::{Authority, AuthoritySecret, Certificates, LeafCertificate, LeafSecret};
-use quorate_model::{Ca, ClusterRef, ClusterUid, Fingerprint, Instant, Leaf, Uid};
+use quorate_model::{Ca, ClusterRef, ClusterUid, Fingerprint, Instant, Leaf};
 use sha2::{Digest as _, Sha256};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::{GeneralName, ParsedExtension};
@@ -24,7 +24,7 @@ use super::given::staged;
 use super::rotation::{self, Place};
 use super::{CA, CERT, Certificate, KEY, PEER_NAME, ROOT_USER, entry};
 use crate::kind::Kind;
-use crate::labels;
+use crate::{diff, labels};
 
 /// The certificates of the cluster's own that exist among these Secrets. That of the operator only where etcd's `auth` is wanted or on: one of before is not kept up.
 pub fn read(
@@ -85,10 +85,8 @@ pub(crate) fn incarnation_of(meta: &ObjectMeta, uid: &ClusterUid) -> Option<Clus
 }
 
 fn authority_secret(secret: &Secret, uid: &ClusterUid) -> AuthoritySecret {
-    let (own_uid, resource_version) = identity(&secret.metadata);
     AuthoritySecret {
-        uid: own_uid,
-        resource_version,
+        observed: diff::observed(&secret.metadata),
         incarnation: incarnation_of(&secret.metadata, uid),
         owned: secret.metadata.owner_references.iter().flatten().next().is_some(),
         content: authority(secret),
@@ -122,15 +120,14 @@ fn leaf_secret(
     names: &[String],
     signers: &[Parsed],
 ) -> LeafSecret {
-    let (uid, resource_version) = identity(&secret.metadata);
-    LeafSecret { uid, resource_version, content: leaf_certificate(secret, misnamed, names, signers) }
+    let content = leaf_certificate(secret, misnamed, names, signers);
+    LeafSecret { observed: diff::observed(&secret.metadata), content }
 }
 
 /// The leaf in the Secret of a user, which has this common name.
 pub(crate) fn leaf_of_user(secret: &Secret, common_name: &str) -> LeafSecret {
-    let (uid, resource_version) = identity(&secret.metadata);
     let content = leaf_certificate(secret, |name| name != common_name, &[], &[]);
-    LeafSecret { uid, resource_version, content }
+    LeafSecret { observed: diff::observed(&secret.metadata), content }
 }
 
 fn leaf_certificate(
@@ -185,10 +182,6 @@ pub(super) fn parse_der(der: &[u8]) -> Option<Parsed> {
 pub(super) fn pem_of(der: &[u8]) -> String {
     let lines = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
     pem::encode_config(&pem::Pem::new("CERTIFICATE", der), lines)
-}
-
-fn identity(meta: &ObjectMeta) -> (Uid, String) {
-    (Uid::new(meta.uid.clone().unwrap_or_default()), meta.resource_version.clone().unwrap_or_default())
 }
 
 fn has_key(secret: &Secret) -> Result<(), String> {

@@ -7,15 +7,15 @@ use k8s_openapi::api::core::v1::Secret;
 pub(crate) use quorate_model::effect::AuthorityPlace as Place;
 use quorate_model::rotation::Handshake;
 use quorate_model::snapshot::Authority;
-use quorate_model::{Ca, ClusterRef, ClusterUid, Fingerprint, Leaf, Uid};
+use quorate_model::{Ca, ClusterRef, ClusterUid, Fingerprint, Leaf, ObservedObject};
 use serde_json::{Value, json};
 use x509_parser::pem::Pem;
 
 use super::given::staged;
 use super::read::{Parsed, certificates, is_authority_of, one};
 use super::{CA, CERT, Certificate, KEY, KeyPair, entry};
-use crate::labels;
 use crate::request::Act;
+use crate::{diff, labels};
 
 /// Key of a leaf's Secret: the generation of trust of its `ca.crt`. The agent waits for it before etcd reads that.
 pub const TRUST: &str = "trust";
@@ -86,7 +86,7 @@ pub(crate) fn pair(
 
 /// C4: the patch that gives the signer its place in its Secret, and keeps no key but its own. What came with another authority goes. `None` if the signer is
 /// not in it.
-pub(crate) fn arrange(secret: &Secret, (uid, version): (&Uid, &str), signer: &Fingerprint) -> Option<Act> {
+pub(crate) fn arrange(secret: &Secret, observed: &ObservedObject, signer: &Fingerprint) -> Option<Act> {
     let place = PLACES.into_iter().find(|place| is_at(secret, *place, signer))?;
     let (cert, key) = entries_at(place);
     let value = |key: &str| Some(json!(ByteString(entry(secret, key)?.to_vec())));
@@ -98,7 +98,7 @@ pub(crate) fn arrange(secret: &Secret, (uid, version): (&Uid, &str), signer: &Fi
     data.extend([next_cert, next_key].map(|key| (key.to_owned(), Value::Null)));
     let signer = [(CA, value(cert)?), (CERT, value(cert)?), (KEY, value(key)?)];
     data.extend(signer.map(|(key, value)| (key.to_owned(), value)));
-    Some(patch(uid, version, &json!(data)))
+    Some(patch(observed, &json!(data)))
 }
 
 /// C2, C6: the patch of a leaf's `ca.crt` and of its generation of trust: these authorities in this order, and nothing else. Their certificates are
@@ -107,7 +107,7 @@ pub(crate) fn write_trust(
     secrets: &[&Secret],
     own: (&ClusterRef, &ClusterUid),
     recorded: &BTreeMap<Fingerprint, String>,
-    (uid, version): (&Uid, &str),
+    observed: &ObservedObject,
     (trust, generation): (&[Fingerprint], u32),
 ) -> Option<Act> {
     let beside = Leaf::ALL.into_iter().filter_map(|leaf| leaf_secret(secrets, own, leaf));
@@ -118,7 +118,7 @@ pub(crate) fn write_trust(
     };
     let pem: String = trust.iter().map(certificate).collect::<Option<_>>()?;
     let data = json!({ CA: ByteString(pem.into_bytes()), TRUST: entry_of(generation) });
-    Some(patch(uid, version, &data))
+    Some(patch(observed, &data))
 }
 
 /// I3: a leaf's `ca.crt` with this authority first, if it has it elsewhere. Where two authorities have one name and one key, as after a renewal by
@@ -217,6 +217,6 @@ fn leaf_secret<'a>(
     own.find(|secret| secret.metadata.name.as_ref() == Some(&name))
 }
 
-fn patch(uid: &Uid, version: &str, data: &Value) -> Act {
-    Act::Patch(json!({ "metadata": { "uid": uid.as_str(), "resourceVersion": version }, "data": data }))
+fn patch(observed: &ObservedObject, data: &Value) -> Act {
+    Act::Patch(json!({ "metadata": diff::precondition(observed), "data": data }))
 }

@@ -33,19 +33,15 @@ pub enum KubeEffect {
     },
     /// Delete the PodDisruptionBudget, which the spec does not want.
     DeleteBudget {
-        /// Precondition: this budget and no later one.
-        budget: Uid,
-        /// Precondition: as it was observed.
-        resource_version: String,
+        /// Precondition.
+        observed: ObservedObject,
     },
     /// Create the NetworkPolicy, or bring it to its desired form.
     ApplyNetworkPolicy,
     /// Delete the NetworkPolicy, which the spec does not want.
     DeleteNetworkPolicy {
-        /// Precondition: this policy and no later one.
-        policy: Uid,
-        /// Precondition: as it was observed.
-        resource_version: String,
+        /// Precondition.
+        observed: ObservedObject,
     },
     /// Create the EtcdBackup that comes before an upgrade, or before the end of the cluster, or that stands for what it is to begin with.
     CreateBackup {
@@ -65,19 +61,15 @@ pub enum KubeEffect {
     KeepAuthority {
         /// Which.
         ca: Ca,
-        /// Precondition: this Secret and no later one.
-        secret: Uid,
-        /// Precondition: as it was observed.
-        resource_version: String,
+        /// Precondition.
+        observed: ObservedObject,
     },
     /// Delete the Secret of an authority.
     DeleteAuthority {
         /// Which.
         ca: Ca,
-        /// Precondition: this Secret and no later one.
-        secret: Uid,
-        /// Precondition: as it was observed.
-        resource_version: String,
+        /// Precondition.
+        observed: ObservedObject,
     },
     /// Make the authority that takes the place of another one, and keep it in the Secret of that.
     MakeNextAuthority {
@@ -85,19 +77,15 @@ pub enum KubeEffect {
         ca: Ca,
         /// A copy of this one, in the Secret that the spec names; `None` if it is made.
         given: Option<Fingerprint>,
-        /// Precondition: this Secret and no later one.
-        secret: Uid,
-        /// Precondition: as it was observed.
-        resource_version: String,
+        /// Precondition.
+        observed: ObservedObject,
     },
     /// Give the authority that signs its place in its Secret. Others in it are forgotten.
     ArrangeAuthority {
         /// Which.
         ca: Ca,
-        /// Precondition: this Secret and no later one.
-        secret: Uid,
-        /// Precondition: as it was observed.
-        resource_version: String,
+        /// Precondition.
+        observed: ObservedObject,
         /// The one that signs.
         signer: Fingerprint,
     },
@@ -105,10 +93,8 @@ pub enum KubeEffect {
     WriteTrust {
         /// The leaf.
         leaf: Leaf,
-        /// Precondition: this Secret and no later one.
-        secret: Uid,
-        /// Precondition: as it was observed.
-        resource_version: String,
+        /// Precondition.
+        observed: ObservedObject,
         /// These are trusted, in this order, and nothing else is.
         trust: Vec<Fingerprint>,
         /// The generation of trust that the Secret has from then on.
@@ -127,10 +113,8 @@ pub enum KubeEffect {
         leaf: Leaf,
         /// Precondition: the authority that signs it.
         by: Fingerprint,
-        /// Precondition: this Secret and no later one.
-        secret: Uid,
-        /// Precondition: as it was observed.
-        resource_version: String,
+        /// Precondition.
+        observed: ObservedObject,
     },
     /// Ask cert-manager for a leaf: create its Certificate.
     CreateCertificate {
@@ -145,28 +129,22 @@ pub enum KubeEffect {
         leaf: Leaf,
         /// Precondition: what the accepted spec asks for.
         asked: Asked,
-        /// Precondition: this Certificate and no later one.
-        certificate: Uid,
-        /// Precondition: as it was observed.
-        resource_version: String,
+        /// Precondition.
+        observed: ObservedObject,
     },
     /// Delete a Certificate, on which nothing rests any more.
     DeleteCertificate {
         /// The leaf.
         leaf: Leaf,
-        /// Precondition: this Certificate and no later one.
-        certificate: Uid,
-        /// Precondition: as it was observed.
-        resource_version: String,
+        /// Precondition.
+        observed: ObservedObject,
     },
     /// Delete the Secret that cert-manager wrote for a Certificate of this cluster. While there is the Certificate, cert-manager issues it anew.
     DeleteIssued {
         /// The leaf.
         leaf: Leaf,
-        /// Precondition: this Secret and no later one.
-        secret: Uid,
-        /// Precondition: as it was observed.
-        resource_version: String,
+        /// Precondition.
+        observed: ObservedObject,
     },
     /// Create a member's volume.
     CreateVolume {
@@ -458,8 +436,8 @@ impl fmt::Display for KubeEffect {
             Self::KeepAuthority { ca, .. } => {
                 write!(f, "keep the Secret of the certificate authority of {ca} beyond its owner")
             }
-            Self::DeleteAuthority { ca, secret, .. } => {
-                write!(f, "delete the Secret of the certificate authority of {ca} (uid {secret})")
+            Self::DeleteAuthority { ca, observed } => {
+                write!(f, "delete the Secret of the certificate authority of {ca} (uid {})", observed.uid)
             }
             Self::MakeNextAuthority { ca, given: None, .. } => {
                 write!(f, "make the next certificate authority of {ca}")
@@ -479,14 +457,14 @@ impl fmt::Display for KubeEffect {
             Self::CreateCertificate { leaf, .. } => {
                 write!(f, "ask cert-manager for the {leaf} certificate")
             }
-            Self::ChangeCertificate { leaf, certificate, .. } => {
-                write!(f, "put the Certificate of {leaf} right (uid {certificate})")
+            Self::ChangeCertificate { leaf, observed, .. } => {
+                write!(f, "put the Certificate of {leaf} right (uid {})", observed.uid)
             }
-            Self::DeleteCertificate { leaf, certificate, .. } => {
-                write!(f, "delete the Certificate of {leaf} (uid {certificate})")
+            Self::DeleteCertificate { leaf, observed } => {
+                write!(f, "delete the Certificate of {leaf} (uid {})", observed.uid)
             }
-            Self::DeleteIssued { leaf, secret, .. } => {
-                write!(f, "delete the Secret that cert-manager wrote for {leaf} (uid {secret})")
+            Self::DeleteIssued { leaf, observed } => {
+                write!(f, "delete the Secret that cert-manager wrote for {leaf} (uid {})", observed.uid)
             }
             Self::CreateVolume { member } => write!(f, "create volume {member}"),
             Self::AnnotateVolume { member, cluster_id, member_id, version, .. } => {

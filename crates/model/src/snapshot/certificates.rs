@@ -11,7 +11,8 @@ use std::fmt;
 use super::Snapshot;
 use crate::certificate::{Ca, Fingerprint, Leaf, Validity};
 use crate::mutants::{Rule, is_broken};
-use crate::names::{ClusterUid, MemberName, Uid};
+use crate::names::{ClusterUid, MemberName};
+use crate::object::ObservedObject;
 use crate::record::Record;
 use crate::rotation::{RotateOrder, Rotation, RotationStage};
 use crate::time::{Instant, Span};
@@ -46,10 +47,8 @@ pub struct GivenAuthority {
 /// The Secret of an authority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthoritySecret {
-    /// Its uid.
-    pub uid: Uid,
-    /// Its resource version when it was observed.
-    pub resource_version: String,
+    /// Its uid and its version when it was observed.
+    pub observed: ObservedObject,
     /// The incarnation of the cluster in its annotation.
     pub incarnation: Option<ClusterUid>,
     /// It has an owner reference, so it would be deleted with its owner.
@@ -81,10 +80,8 @@ pub struct Authority {
 /// The Secret of a leaf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeafSecret {
-    /// Its uid.
-    pub uid: Uid,
-    /// Its resource version when it was observed.
-    pub resource_version: String,
+    /// Its uid and its version when it was observed.
+    pub observed: ObservedObject,
     /// What is in it, or what is wrong with it.
     pub content: Result<LeafCertificate, String>,
 }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::Snapshot;
 use crate::certificate::{Fingerprint, Leaf};
-use crate::names::Uid;
+use crate::object::ObservedObject;
 use crate::record::Record;
 use crate::time::Instant;
 
@@ -46,10 +46,8 @@ pub enum SeenCertificate {
     Foreign,
     /// It is this EtcdCluster's.
     Own {
-        /// Its uid.
-        uid: Uid,
-        /// Its resource version when it was observed.
-        resource_version: String,
+        /// Its uid and its version when it was observed.
+        observed: ObservedObject,
         /// It is as the accepted spec wants it.
         matches: bool,
     },
@@ -58,10 +56,8 @@ pub enum SeenCertificate {
 /// A Secret that cert-manager writes, or would write over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IssuedSecret {
-    /// Its uid.
-    pub uid: Uid,
-    /// Its resource version when it was observed.
-    pub resource_version: String,
+    /// Its uid and its version when it was observed.
+    pub observed: ObservedObject,
     /// It says that cert-manager wrote it for the Certificate of this leaf. Else it is somebody's, and would be written over.
     pub is_issued: bool,
 }

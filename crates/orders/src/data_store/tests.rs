@@ -10,7 +10,7 @@ use quorate_manifests::user::{NoSigner, Own, Presence, Signer};
 use quorate_manifests::{Act as Writing, DataStoreHealth, data_store as objects};
 use quorate_model::certificate::Validity;
 use quorate_model::snapshot::{Authority, LeafCertificate, LeafSecret};
-use quorate_model::{ClusterRef, Fingerprint, Instant, Span, Uid};
+use quorate_model::{ClusterRef, Fingerprint, Instant, ObservedObject, Span};
 use serde_json::{Value, json};
 
 use super::*;
@@ -234,7 +234,7 @@ fn own(secret: &Secret, until: Instant) -> Own<'_> {
         trust: 0,
         trusted: Vec::new(),
     };
-    let leaf = LeafSecret { uid: Uid::new("s1"), resource_version: "1".to_owned(), content: Ok(content) };
+    let leaf = LeafSecret { observed: ObservedObject::new("s1", "1"), content: Ok(content) };
     Own { secret, leaf: Box::new(leaf), matches: true, must_be_made_again: false, is_going: false }
 }
 

@@ -8,7 +8,7 @@ use k8s_openapi::serde::Serialize;
 use quorate_api::backup::{BackupPhase, EtcdBackupStatus};
 use quorate_api::{EtcdCluster, EtcdUser, crd, keys};
 use quorate_manifests::user::{NoSigner, Own, Presence};
-use quorate_model::Uid;
+use quorate_model::ObservedObject;
 use quorate_model::certificate::Validity;
 use quorate_model::snapshot::{LeafCertificate, LeafSecret};
 use serde_json::{Value, json};
@@ -267,8 +267,7 @@ fn users() -> Vec<Case> {
             trust: 0,
             misnamed: None,
         };
-        let leaf =
-            Box::new(LeafSecret { uid: Uid::new("s"), resource_version: "1".to_owned(), content: Ok(leaf) });
+        let leaf = Box::new(LeafSecret { observed: ObservedObject::new("s", "1"), content: Ok(leaf) });
         let own = Own { secret: &secret, leaf, matches: true, must_be_made_again: false, is_going: false };
         let decision = user::decide(&user::Seen {
             user: &held,

@@ -6,7 +6,7 @@ use quorate_model::effect::{AuthorityPlace, Unsafe};
 use quorate_model::rotation::RotationStage;
 use quorate_model::snapshot::{AuthorityLoss, AuthoritySecret, Certificates, Signing};
 use quorate_model::target::Retention;
-use quorate_model::{Ca, Fingerprint, Leaf, Record, Snapshot, Uid};
+use quorate_model::{Ca, Fingerprint, Leaf, ObservedObject, Record, Snapshot};
 
 use super::{Judged, Scene, forbid};
 
@@ -46,16 +46,16 @@ pub(super) fn is_of_source(
 }
 
 /// Only that of this cluster.
-pub(super) fn may_keep_authority(scene: &Scene<'_>, ca: Ca, secret: &Uid, version: &str) -> Judged {
-    let seen = as_observed(scene, ca, secret, version)?;
+pub(super) fn may_keep_authority(scene: &Scene<'_>, ca: Ca, observed: &ObservedObject) -> Judged {
+    let seen = as_observed(scene, ca, observed)?;
     let recorded = scene.record.authority_of(ca);
     let is_recorded = seen.content.as_ref().is_ok_and(|found| recorded == Some(&found.fingerprint));
     if is_recorded || is_own(scene, seen) { Ok(()) } else { forbid(Unsafe::AnotherAuthority) }
 }
 
 /// Only on deletion of the cluster, and only with all its data.
-pub(super) fn may_delete_authority(scene: &Scene<'_>, ca: Ca, secret: &Uid, version: &str) -> Judged {
-    let seen = as_observed(scene, ca, secret, version)?;
+pub(super) fn may_delete_authority(scene: &Scene<'_>, ca: Ca, observed: &ObservedObject) -> Judged {
+    let seen = as_observed(scene, ca, observed)?;
     if !is_own(scene, seen) {
         forbid(Unsafe::AnotherAuthority)?;
     }
@@ -75,12 +75,10 @@ pub(super) fn may_renew(
     scene: &Scene<'_>,
     leaf: Leaf,
     by: &Fingerprint,
-    secret: &Uid,
-    version: &str,
+    observed: &ObservedObject,
 ) -> Judged {
     let seen = signs(scene, leaf, by)?.leaves.get(&leaf);
-    let is_that = seen.is_some_and(|seen| seen.uid == *secret && seen.resource_version == version);
-    if !is_that {
+    if seen.is_none_or(|seen| seen.observed != *observed) {
         forbid(Unsafe::AnotherAuthority)?;
     }
     if leaf == Leaf::Server { was_reached(scene.seen, scene.record) } else { Ok(()) }
@@ -132,12 +130,11 @@ fn signs<'a>(scene: &Scene<'a>, leaf: Leaf, by: &Fingerprint) -> Result<&'a Cert
 pub(super) fn as_observed<'a>(
     scene: &Scene<'a>,
     ca: Ca,
-    secret: &Uid,
-    version: &str,
+    observed: &ObservedObject,
 ) -> Result<&'a AuthoritySecret, Unsafe> {
     let seen = scene.seen.certificates.as_ref().and_then(|seen| seen.authorities.get(&ca));
     let seen = seen.ok_or(Unsafe::AnotherAuthority)?;
-    if seen.uid != *secret || seen.resource_version != version {
+    if seen.observed != *observed {
         forbid(Unsafe::AnotherAuthority)?;
     }
     Ok(seen)

@@ -2,8 +2,8 @@
 //! says, and writes over whatever Secret one names.
 
 use quorate_model::effect::Unsafe;
-use quorate_model::snapshot::{Asked, IssuedLeaf, SeenCertificate};
-use quorate_model::{Leaf, Record, Snapshot, Uid};
+use quorate_model::snapshot::{Asked, IssuedLeaf, IssuedSecret, SeenCertificate};
+use quorate_model::{Leaf, ObservedObject, Record, Snapshot};
 
 use super::{Judged, Scene, forbid};
 
@@ -15,24 +15,21 @@ pub(super) fn may_create(scene: &Scene<'_>, leaf: Leaf, asked: &Asked) -> Judged
 }
 
 /// Whether this Certificate may be changed so that it asks for this.
-pub(super) fn may_change(scene: &Scene<'_>, leaf: Leaf, asked: &Asked, observed: (&Uid, &str)) -> Judged {
+pub(super) fn may_change(scene: &Scene<'_>, leaf: Leaf, asked: &Asked, observed: &ObservedObject) -> Judged {
     is_own(as_asked(scene, leaf, Some(asked))?, observed)
 }
 
 /// Whether this Certificate may be deleted: the accepted spec does not ask for it, and nothing rests on it.
-pub(super) fn may_delete(scene: &Scene<'_>, leaf: Leaf, observed: (&Uid, &str)) -> Judged {
+pub(super) fn may_delete(scene: &Scene<'_>, leaf: Leaf, observed: &ObservedObject) -> Judged {
     is_own(as_asked(scene, leaf, None)?, observed)
 }
 
 /// Whether the Secret that cert-manager wrote may be deleted: nobody renews it any more, or cert-manager issues it anew, by another authority than it has, and
 /// nothing has started that would trust one of both.
-pub(super) fn may_delete_issued(scene: &Scene<'_>, leaf: Leaf, (secret, version): (&Uid, &str)) -> Judged {
+pub(super) fn may_delete_issued(scene: &Scene<'_>, leaf: Leaf, observed: &ObservedObject) -> Judged {
     let seen = of_leaf(scene, leaf)?;
-    let is_that = seen
-        .secret
-        .as_ref()
-        .is_some_and(|seen| seen.is_issued && seen.uid == *secret && seen.resource_version == version);
-    if !is_that {
+    let is_that = |seen: &IssuedSecret| seen.is_issued && seen.observed == *observed;
+    if !seen.secret.as_ref().is_some_and(is_that) {
         forbid(Unsafe::NotIssuedForThis)?;
     }
     match (&seen.asked, &seen.certificate) {
@@ -72,13 +69,9 @@ fn of_leaf<'a>(scene: &Scene<'a>, leaf: Leaf) -> Result<&'a IssuedLeaf, Unsafe> 
     seen.issuance.leaves.get(&leaf).ok_or(Unsafe::NotAsked)
 }
 
-fn is_own(seen: &IssuedLeaf, (certificate, version): (&Uid, &str)) -> Judged {
+fn is_own(seen: &IssuedLeaf, as_planned: &ObservedObject) -> Judged {
     match &seen.certificate {
-        SeenCertificate::Own { uid, resource_version, .. }
-            if uid == certificate && resource_version == version =>
-        {
-            Ok(())
-        }
+        SeenCertificate::Own { observed, .. } if observed == as_planned => Ok(()),
         SeenCertificate::Own { .. }
         | SeenCertificate::Unread
         | SeenCertificate::Absent

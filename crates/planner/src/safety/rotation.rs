@@ -6,7 +6,7 @@ use quorate_model::effect::Unsafe;
 use quorate_model::record::{Member, Stage};
 use quorate_model::rotation::{Handshake, Rotation, RotationStage};
 use quorate_model::snapshot::{Authority, Certificates, LeafCertificate};
-use quorate_model::{Ca, Fingerprint, Instant, Leaf, MemberName, Record, Snapshot, Uid};
+use quorate_model::{Ca, Fingerprint, Instant, Leaf, MemberName, ObservedObject, Record, Snapshot};
 
 use super::{Judged, Scene, certificates, forbid};
 use crate::rotate;
@@ -121,9 +121,9 @@ pub(super) fn may_make_next(
     scene: &Scene<'_>,
     ca: Ca,
     given: Option<&Fingerprint>,
-    (secret, version): (&Uid, &str),
+    observed: &ObservedObject,
 ) -> Judged {
-    certificates::as_observed(scene, ca, secret, version)?;
+    certificates::as_observed(scene, ca, observed)?;
     let seen = scene.seen.certificates.as_ref().ok_or(Unsafe::AnotherAuthority)?;
     certificates::is_of_source(scene, seen, ca, given)?;
     if scene.record.rotation.is_some() && may_swap(scene.seen, scene.record, ca).is_err() {
@@ -136,10 +136,10 @@ pub(super) fn may_make_next(
 pub(super) fn may_arrange(
     scene: &Scene<'_>,
     ca: Ca,
-    (secret, version): (&Uid, &str),
+    observed: &ObservedObject,
     signer: &Fingerprint,
 ) -> Judged {
-    let seen = certificates::as_observed(scene, ca, secret, version)?;
+    let seen = certificates::as_observed(scene, ca, observed)?;
     let rotation = scene.record.rotation.as_ref().filter(|rotation| rotation.ca == ca);
     let keeps_next = rotation.is_none_or(|rotation| rotation.stage != RotationStage::Trust);
     if scene.record.authority_of(ca) == Some(signer) && seen.with(signer).is_some() && keeps_next {
@@ -153,13 +153,12 @@ pub(super) fn may_arrange(
 pub(super) fn may_write_trust(
     scene: &Scene<'_>,
     leaf: Leaf,
-    (secret, version): (&Uid, &str),
+    observed: &ObservedObject,
     (trust, generation): (&[Fingerprint], u32),
 ) -> Judged {
     let certificates = scene.seen.certificates.as_ref().ok_or(Unsafe::AnotherAuthority)?;
     let seen = certificates.leaves.get(&leaf);
-    let is_that = seen.is_some_and(|seen| seen.uid == *secret && seen.resource_version == version);
-    if !is_that || generation != scene.record.trust {
+    if seen.is_none_or(|seen| seen.observed != *observed) || generation != scene.record.trust {
         forbid(Unsafe::AnotherAuthority)?;
     }
     let bundle = certificates.to_trust(scene.record, leaf.ca());

@@ -7,7 +7,7 @@ use quorate_model::effect::AuthorityPlace;
 use quorate_model::snapshot::{
     Authority, AuthoritySecret, Certificates, LeafCertificate, LeafSecret, Snapshot,
 };
-use quorate_model::{Ca, Fingerprint, Instant, KubeEffect, Leaf, Span, Uid};
+use quorate_model::{Ca, Fingerprint, Instant, KubeEffect, Leaf, ObservedObject, Span};
 
 pub const DAY: u64 = 86_400;
 
@@ -39,8 +39,7 @@ fn life(now: Instant) -> Validity {
 pub fn authority(seen: &Snapshot, fingerprint: &str, now: Instant) -> AuthoritySecret {
     let validity = life(now);
     AuthoritySecret {
-        uid: Uid::new(format!("secret of {fingerprint}")),
-        resource_version: "1".to_owned(),
+        observed: ObservedObject::new(format!("secret of {fingerprint}"), "1"),
         incarnation: Some(seen.uid.clone()),
         owned: false,
         content: Ok(Authority {
@@ -58,8 +57,7 @@ pub fn authority(seen: &Snapshot, fingerprint: &str, now: Instant) -> AuthorityS
 /// A leaf that this authority signed.
 pub fn leaf(leaf: Leaf, by: &Fingerprint, version: u32, now: Instant) -> LeafSecret {
     LeafSecret {
-        uid: Uid::new(format!("secret of {leaf}")),
-        resource_version: version.to_string(),
+        observed: ObservedObject::new(format!("secret of {leaf}"), version.to_string()),
         content: Ok(LeafCertificate {
             fingerprint: Fingerprint::new(format!("{leaf} {version} of {by}")),
             validity: Validity { not_before: now, not_after: now + Span::seconds(360 * DAY) },
@@ -148,19 +146,20 @@ pub fn write(seen: &mut Snapshot, now: Instant, write: &KubeEffect) -> bool {
             }
             assert!(certificates.authorities.insert(*ca, made).is_none(), "two authorities of {ca}");
         }
-        KubeEffect::KeepAuthority { ca, secret, .. } => {
+        KubeEffect::KeepAuthority { ca, observed } => {
             let kept = certificates.authorities.get_mut(ca).expect("kept Secret exists");
-            assert_eq!(kept.uid, *secret);
+            assert_eq!(kept.observed, *observed);
             (kept.owned, kept.incarnation) = (false, Some(uid));
         }
-        KubeEffect::DeleteAuthority { ca, secret, .. } => {
-            assert_eq!(certificates.authorities.remove(ca).expect("deleted Secret exists").uid, *secret);
+        KubeEffect::DeleteAuthority { ca, observed } => {
+            let deleted = certificates.authorities.remove(ca).expect("deleted Secret exists");
+            assert_eq!(deleted.observed, *observed);
         }
-        KubeEffect::MakeNextAuthority { ca, given, secret, .. } => {
+        KubeEffect::MakeNextAuthority { ca, given, observed } => {
             let copied = given.as_ref().map(|given| copy(certificates, given, now));
             let leaves = copied.as_ref().map(|copied| staged(certificates, copied));
             let seen = certificates.authorities.get_mut(ca).expect("the Secret exists");
-            assert_eq!(seen.uid, *secret);
+            assert_eq!(seen.observed, *observed);
             let fingerprint = Fingerprint::new(next(*ca, trust));
             let certificate = certificate(fingerprint.as_str());
             let made =
@@ -169,16 +168,16 @@ pub fn write(seen: &mut Snapshot, now: Instant, write: &KubeEffect) -> bool {
             seen.staged = leaves.unwrap_or_else(|| std::mem::take(&mut seen.staged));
             seen.next = Some(made);
         }
-        KubeEffect::ArrangeAuthority { ca, secret, signer, .. } => {
+        KubeEffect::ArrangeAuthority { ca, observed, signer } => {
             let seen = certificates.authorities.get_mut(ca).expect("the Secret exists");
-            assert_eq!(seen.uid, *secret);
+            assert_eq!(seen.observed, *observed);
             let signer = seen.with(signer).cloned().expect("it is in the Secret");
             seen.staged.retain(|_, _| signer.keyless);
             (seen.content, seen.next) = (Ok(signer), None);
         }
-        KubeEffect::WriteTrust { leaf: kind, secret, trust, generation, .. } => {
+        KubeEffect::WriteTrust { leaf: kind, observed, trust, generation } => {
             let seen = certificates.leaves.get_mut(kind).expect("the Secret exists");
-            assert_eq!(seen.uid, *secret);
+            assert_eq!(seen.observed, *observed);
             let content = seen.content.as_mut().expect("it can be read");
             content.trusted.clone_from(trust);
             content.trust = *generation;
@@ -188,10 +187,10 @@ pub fn write(seen: &mut Snapshot, now: Instant, write: &KubeEffect) -> bool {
             made.content.as_mut().unwrap().trust = trust;
             assert!(certificates.leaves.insert(*kind, made).is_none(), "two leaves");
         }
-        KubeEffect::RenewLeaf { leaf: kind, by, secret, resource_version } => {
+        KubeEffect::RenewLeaf { leaf: kind, by, observed } => {
             let before = certificates.leaves.get(kind).expect("renewed Secret exists");
-            assert_eq!((&before.uid, &before.resource_version), (secret, resource_version));
-            let version = resource_version.parse::<u32>().unwrap() + 1;
+            assert_eq!(before.observed, *observed);
+            let version = observed.resource_version.parse::<u32>().unwrap() + 1;
             let mut made = copied_leaf(certificates, *kind, leaf(*kind, by, version, now), now);
             if let (Ok(made), Ok(before)) = (&mut made.content, &before.content) {
                 // Of the bundle nothing is taken away.
