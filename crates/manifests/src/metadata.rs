@@ -307,7 +307,8 @@ fn own<'a>(
     own
 }
 
-fn called(object: &ManagedObject, at: &ClusterRef) -> (Kind, String) {
+/// The kind and name of an object.
+pub(crate) fn called(object: &ManagedObject, at: &ClusterRef) -> (Kind, String) {
     match object {
         ManagedObject::Volume(member) => (Kind::Volume, member.as_str().to_owned()),
         ManagedObject::Pod(member) => (Kind::Pod, member.as_str().to_owned()),

@@ -3,6 +3,7 @@
 //! A change of something that exists names the object's uid and the version at which it was seen, so it is refused if
 //! the object is another one or has changed since.
 
+use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use kube_core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
@@ -11,8 +12,8 @@ use quorate_api::{EtcdBackup, EtcdCluster, keys};
 use quorate_model::effect::Boot;
 use quorate_model::record::Stage;
 use quorate_model::{
-    Ca, Effect, Fingerprint, Instant, KubeEffect, Leaf, ManagedObject, MemberName, Record, Snapshot, Target,
-    Token, Uid,
+    AppliedObject, Ca, DeletedObject, Effect, Fingerprint, Instant, KubeEffect, Leaf, ManagedObject,
+    MemberName, Record, Snapshot, Target, Token, Uid,
 };
 use serde_json::{Map, Value, json};
 
@@ -104,48 +105,19 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
     match effect {
         KubeEffect::AddFinalizer => write(Kind::Cluster, &at.name, finalizers(&cluster.metadata, true)),
         KubeEffect::RemoveFinalizer => write(Kind::Cluster, &at.name, finalizers(&cluster.metadata, false)),
-        KubeEffect::ApplyPeerService => {
-            apply_service(context, service::peer(cluster, at), &at.name, &ManagedObject::PeerService)
+        KubeEffect::Apply(object) => {
+            let (kind, name) = metadata::called(&object.managed(), at);
+            write(kind, &name, apply(context, object, &name))
         }
-        KubeEffect::ApplyClientService => {
-            let name = service::client_name(at);
-            apply_service(context, service::client(cluster, at), &name, &ManagedObject::ClientService)
-        }
-        KubeEffect::ApplyConnection => {
-            let tls = snapshot.certificates.is_some();
-            let act = match connection::act(cluster, &seen.secrets, at, &snapshot.uid, tls) {
-                Some(Act::Create(made)) => {
-                    Act::Create(with_metadata(context, &ManagedObject::Connection, made))
-                }
-                Some(act) => act,
-                // The plan rests on a certificate that is there. An empty one is refused.
-                None => Act::Create(Value::Null),
+        KubeEffect::Delete { object, observed } => {
+            let (kind, name) = match object {
+                DeletedObject::Budget => (Kind::Budget, at.name.clone()),
+                DeletedObject::NetworkPolicy => (Kind::NetworkPolicy, at.name.clone()),
+                DeletedObject::Authority(ca) => (Kind::Secret, Certificate::from(*ca).secret_name(at)),
+                DeletedObject::Certificate(leaf) => (Kind::Certificate, cert_manager::name(*leaf, at)),
+                DeletedObject::Issued(leaf) => (Kind::Secret, cert_manager::secret_name(*leaf, at)),
             };
-            write(Kind::Secret, &connection::name(at), act)
-        }
-        KubeEffect::ApplyBudget { min_available, excludes } => {
-            let desired = budget::budget(cluster, at, *min_available, excludes.as_ref());
-            let own = seen.budgets.iter().find(|seen| is_own(&seen.metadata, &at.name, snapshot));
-            let act = match own {
-                Some(own) => Act::Patch(budget::merge_patch(own, &desired)),
-                None => Act::Create(with_metadata(context, &ManagedObject::DisruptionBudget, desired)),
-            };
-            write(Kind::Budget, &at.name, act)
-        }
-        KubeEffect::DeleteBudget { observed } => {
-            write(Kind::Budget, &at.name, delete(&observed.uid, &observed.resource_version))
-        }
-        KubeEffect::ApplyNetworkPolicy => {
-            let desired = network_policy::policy(cluster, at, defaults);
-            let own = seen.network_policies.iter().find(|seen| is_own(&seen.metadata, &at.name, snapshot));
-            let act = match own {
-                Some(own) => Act::Patch(network_policy::merge_patch(own, &desired)),
-                None => Act::Create(with_metadata(context, &ManagedObject::NetworkPolicy, desired)),
-            };
-            write(Kind::NetworkPolicy, &at.name, act)
-        }
-        KubeEffect::DeleteNetworkPolicy { observed } => {
-            write(Kind::NetworkPolicy, &at.name, delete(&observed.uid, &observed.resource_version))
+            write(kind, &name, delete(&observed.uid, &observed.resource_version))
         }
         KubeEffect::CreateBackup { name } => {
             let made = [backup_before::backup(cluster), restored::for_cluster(cluster)].into_iter().flatten();
@@ -194,10 +166,6 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
             patch["metadata"]["annotations"] = json!({ keys::CLUSTER_UID: snapshot.uid.as_str() });
             write(Kind::Secret, &Certificate::from(*ca).secret_name(at), Act::Patch(patch))
         }
-        KubeEffect::DeleteAuthority { ca, observed } => {
-            let act = delete(&observed.uid, &observed.resource_version);
-            write(Kind::Secret, &Certificate::from(*ca).secret_name(at), act)
-        }
         KubeEffect::IssueLeaf { leaf, by } => leaf_order(context, *leaf, by, None),
         KubeEffect::RenewLeaf { leaf, by, observed } => {
             let seen = snapshot.certificates.as_ref().and_then(|seen| seen.leaves.get(leaf));
@@ -217,15 +185,6 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
             let act = cert_manager::change(cluster, at, *leaf, asked, observed);
             write(Kind::Certificate, &cert_manager::name(*leaf, at), act.unwrap_or_else(refused_patch))
         }
-        KubeEffect::DeleteCertificate { leaf, observed } => {
-            let act = delete(&observed.uid, &observed.resource_version);
-            write(Kind::Certificate, &cert_manager::name(*leaf, at), act)
-        }
-        KubeEffect::DeleteIssued { leaf, observed } => write(
-            Kind::Secret,
-            &cert_manager::secret_name(*leaf, at),
-            delete(&observed.uid, &observed.resource_version),
-        ),
         KubeEffect::CreateVolume { member } => {
             let storage = &target(context).storage;
             let made = volume::volume(at, &snapshot.uid, &token(record), member, storage);
@@ -500,19 +459,48 @@ fn with_metadata(context: &Context<'_>, object: &ManagedObject, mut made: Value)
     made
 }
 
-fn apply_service(context: &Context<'_>, desired: Value, name: &str, object: &ManagedObject) -> Request {
-    let Context { seen, snapshot, .. } = context;
-    let own = seen.services.iter().find(|seen| is_own(&seen.metadata, name, snapshot));
-    let act = match own {
-        Some(own) => Act::Patch(service::lead_patch(own, &desired).unwrap_or_else(|| {
-            let mut patch = service::merge_patch(own, &desired);
-            add_metadata(context, object, &mut patch);
-            patch
-        })),
-        None => Act::Create(with_metadata(context, object, desired)),
+/// What creates an object, or brings that of this EtcdCluster with this name to its desired form.
+fn apply(context: &Context<'_>, applied: &AppliedObject, name: &str) -> Act {
+    let Context { cluster, seen, snapshot, defaults, .. } = *context;
+    let (at, object) = (&snapshot.cluster, &applied.managed());
+    let is_own = |meta: &ObjectMeta| meta.name.as_deref() == Some(name) && is_owned_by(meta, &snapshot.uid);
+    let create = |made| Act::Create(with_metadata(context, object, made));
+    let of_service = |desired: Value| {
+        let own = seen.services.iter().find(|seen| is_own(&seen.metadata));
+        (own.map(|own| service_patch(context, object, own, &desired)), desired)
     };
-    let namespace = snapshot.cluster.namespace.clone();
-    Request::Write(Write { kind: Kind::Service, namespace, name: name.to_owned(), act })
+    let (patch, desired) = match applied {
+        AppliedObject::PeerService => of_service(service::peer(cluster, at)),
+        AppliedObject::ClientService => of_service(service::client(cluster, at)),
+        AppliedObject::Budget { min_available, excludes } => {
+            let desired = budget::budget(cluster, at, *min_available, excludes.as_ref());
+            let own = seen.budgets.iter().find(|seen| is_own(&seen.metadata));
+            (own.map(|own| budget::merge_patch(own, &desired)), desired)
+        }
+        AppliedObject::NetworkPolicy => {
+            let desired = network_policy::policy(cluster, at, defaults);
+            let own = seen.network_policies.iter().find(|seen| is_own(&seen.metadata));
+            (own.map(|own| network_policy::merge_patch(own, &desired)), desired)
+        }
+        AppliedObject::Connection => {
+            let tls = snapshot.certificates.is_some();
+            return match connection::act(cluster, &seen.secrets, at, &snapshot.uid, tls) {
+                Some(Act::Create(made)) => create(made),
+                Some(act) => act,
+                // The plan rests on a certificate that is there. An empty one is refused.
+                None => Act::Create(Value::Null),
+            };
+        }
+    };
+    patch.map_or_else(|| create(desired), Act::Patch)
+}
+
+fn service_patch(context: &Context<'_>, object: &ManagedObject, own: &Service, desired: &Value) -> Value {
+    service::lead_patch(own, desired).unwrap_or_else(|| {
+        let mut patch = service::merge_patch(own, desired);
+        add_metadata(context, object, &mut patch);
+        patch
+    })
 }
 
 /// Labels and annotations of the spec with the form that they belong to: an annotation says what a load balancer is to be, such as an internal
@@ -526,10 +514,6 @@ fn add_metadata(context: &Context<'_>, object: &ManagedObject, patch: &mut Value
             patch["metadata"][field][key] = value.clone();
         }
     }
-}
-
-fn is_own(meta: &ObjectMeta, name: &str, snapshot: &Snapshot) -> bool {
-    meta.name.as_deref() == Some(name) && is_owned_by(meta, &snapshot.uid)
 }
 
 /// The gates without the operator's own. Other gates stay: the resourceVersion ensures it.

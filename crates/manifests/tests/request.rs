@@ -4,7 +4,7 @@ use crate::world::{World, plain};
 use quorate_api::status::EtcdClusterStatus;
 use quorate_manifests::request::{write_record, write_status};
 use quorate_manifests::{Act, Kind, Write};
-use quorate_model::{Effect, KubeEffect, Step};
+use quorate_model::{AppliedObject, Effect, KubeEffect, Step};
 use serde_json::{Value, json};
 
 fn sent(write: &Write) -> (String, String, String, Value) {
@@ -92,8 +92,12 @@ fn the_status_that_a_plan_depends_on_is_confirmed_before_its_effects() {
     let world = World::running(1);
     let (cluster, status) = (world.cluster(), world.status());
     assert_eq!(write_record(&cluster, &status, &[]), None, "at rest nothing is sent");
-    let write =
-        write_record(&cluster, &status, &[Effect::kube(Step::B2, KubeEffect::ApplyPeerService)]).unwrap();
+    let write = write_record(
+        &cluster,
+        &status,
+        &[Effect::kube(Step::B2, KubeEffect::Apply(AppliedObject::PeerService))],
+    )
+    .unwrap();
     let meta = &cluster.metadata;
     assert_eq!(
         write.act,

@@ -54,7 +54,7 @@ pub use effect::{Effect, EtcdCall, KubeEffect, Plan, Protocol, Step, Waiting};
 pub use guard::GuardVerdict;
 pub use ids::{ClusterId, MemberId, Revision};
 pub use names::{ClusterRef, ClusterUid, MemberName, Ordinal, PeerUrl, Token, Uid};
-pub use object::{ManagedObject, ObservedObject};
+pub use object::{AppliedObject, DeletedObject, ManagedObject, ObservedObject};
 pub use record::Record;
 pub use refusal::Refusal;
 pub use snapshot::Snapshot;

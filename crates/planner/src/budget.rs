@@ -6,27 +6,23 @@ use quorate_model::effect::Unsafe;
 use quorate_model::quorum::quorum;
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::snapshot::{Budget, BudgetPolicy};
-use quorate_model::{Effect, KubeEffect, ManagedObject, MemberName, Step, Waiting};
+use quorate_model::{AppliedObject, DeletedObject, ManagedObject, MemberName, Step, Waiting};
 
 use crate::draft::{Draft, Progress};
 use crate::{facts, safety};
 
 /// Creates the budget, corrects it, or deletes it where the spec wants none.
 pub(crate) fn apply(draft: &mut Draft<'_>) {
-    let seen = draft.seen.budget.as_ref();
-    match (min_available(draft), seen) {
+    match (min_available(draft), &draft.seen.budget) {
         (Some(min_available), seen) => {
             let excludes = excluded(draft);
-            let matches =
-                |budget: &Budget| budget.min_available == Some(min_available) && budget.excludes == excludes;
-            if !seen.is_some_and(matches) {
-                draft.propose(Effect::kube(Step::K1, KubeEffect::ApplyBudget { min_available, excludes }));
+            let differs =
+                |budget: &Budget| budget.min_available != Some(min_available) || budget.excludes != excludes;
+            if seen.as_ref().is_none_or(differs) {
+                draft.apply(Step::K1, AppliedObject::Budget { min_available, excludes });
             }
         }
-        (None, Some(budget)) => {
-            let observed = budget.observed.clone();
-            draft.propose(Effect::kube(Step::K1, KubeEffect::DeleteBudget { observed }));
-        }
+        (None, Some(budget)) => draft.delete(Step::K1, DeletedObject::Budget, &budget.observed),
         (None, None) => {}
     }
 }
@@ -49,7 +45,7 @@ pub(crate) fn let_go(draft: &mut Draft<'_>, member: &MemberName) -> Progress {
     let is_due = !draft.changes(&ManagedObject::DisruptionBudget) && (is_closed || excludes.is_none());
     let goes = is_due && excludes.is_some();
     if is_due {
-        draft.propose(Effect::kube(Step::K1, KubeEffect::ApplyBudget { min_available, excludes }));
+        draft.apply(Step::K1, AppliedObject::Budget { min_available, excludes });
     }
     if goes {
         return Progress::Done;
@@ -84,8 +80,7 @@ pub(crate) fn keep_up(draft: &mut Draft<'_>) {
         .collect();
     let recorded = safety::voters_by_record(&draft.record).cloned().map(Some).collect();
     let wants_budget = draft.seen.budget_policy != BudgetPolicy::None;
-    let is_foreign = draft.seen.foreign.contains_key(&ManagedObject::DisruptionBudget);
-    if listed == recorded && wants_budget && !is_foreign {
+    if listed == recorded && wants_budget {
         apply(draft);
     }
 }

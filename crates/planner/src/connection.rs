@@ -1,18 +1,16 @@
 //! K3: the connection Secret, with all that an application connects with. It has a copy of the client certificate, and follows it.
 
 use quorate_model::snapshot::Presence;
-use quorate_model::{Effect, KubeEffect, Leaf, ManagedObject, Step};
+use quorate_model::{AppliedObject, Leaf, Step};
 
 use crate::draft::Draft;
 
 /// Once the cluster id is recorded: an application that mounts the Secret starts no sooner than there is a cluster. It needs no quorum,
 /// as the certificate that it follows is renewed without one.
 pub(crate) fn keep_up(draft: &mut Draft<'_>) {
-    // `halt` reports a Secret of this name that the EtcdCluster does not own. It is never written.
-    let is_foreign = draft.seen.foreign.contains_key(&ManagedObject::Connection);
     let is_due = draft.seen.connection != Presence::Matches;
-    if draft.record.is_bootstrapped() && is_due && !is_foreign && has_certificate(draft) {
-        draft.propose(Effect::kube(Step::K3, KubeEffect::ApplyConnection));
+    if draft.record.is_bootstrapped() && is_due && has_certificate(draft) {
+        draft.apply(Step::K3, AppliedObject::Connection);
     }
 }
 

@@ -3,7 +3,7 @@
 //! has none: it stays with the volumes, or is deleted after them (D2).
 
 use quorate_model::snapshot::Volume;
-use quorate_model::{Ca, Effect, KubeEffect, MemberName, Step, Waiting};
+use quorate_model::{Ca, DeletedObject, Effect, KubeEffect, MemberName, Step, Waiting};
 
 use crate::backup;
 use crate::bootstrap;
@@ -54,8 +54,7 @@ fn keep_or_delete_authority(draft: &mut Draft<'_>, ca: Ca) -> Progress {
         return Progress::Done;
     };
     if draft.seen.volumes.is_empty() {
-        let delete = KubeEffect::DeleteAuthority { ca, observed: secret.observed.clone() };
-        draft.propose(Effect::kube(Step::D2, delete));
+        draft.delete(Step::D2, DeletedObject::Authority(ca), &secret.observed);
         return Progress::Pending;
     }
     certificates::keep(draft, ca, secret);

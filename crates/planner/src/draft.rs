@@ -7,8 +7,8 @@ use quorate_model::effect::{Foreign, Rehearsal, Unsafe};
 use quorate_model::record::{Leaving, Member, QuarantineCause, Stage};
 use quorate_model::snapshot::{DOUBT_INTERVAL, Listed, PROOF_INTERVAL, Pod, StatusReply, Unhealthy, Volume};
 use quorate_model::{
-    Effect, Instant, KubeEffect, Leaf, ManagedObject, MemberName, Ordinal, Plan, Protocol, Record, Snapshot,
-    Span, Step, Waiting,
+    AppliedObject, DeletedObject, Effect, Instant, KubeEffect, Leaf, ManagedObject, MemberName,
+    ObservedObject, Ordinal, Plan, Protocol, Record, Snapshot, Span, Step, Waiting,
 };
 
 use crate::safety::{self, Scene};
@@ -165,6 +165,19 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// Applies an object. One of its name that this EtcdCluster does not own is never written, and does not prevent the rest: `halt` reports it.
+    pub(crate) fn apply(&mut self, step: Step, object: AppliedObject) {
+        if !self.seen.foreign.contains_key(&object.managed()) {
+            self.propose(Effect::kube(step, KubeEffect::Apply(object)));
+        }
+    }
+
+    /// Deletes an object as it was observed.
+    pub(crate) fn delete(&mut self, step: Step, object: DeletedObject, observed: &ObservedObject) {
+        let observed = observed.clone();
+        self.propose(Effect::kube(step, KubeEffect::Delete { object, observed }));
+    }
+
     /// Takes back the restart of a member's Pod.
     pub(crate) fn withdraw_restart(&mut self, member: &MemberName) {
         self.effects.retain(|effect| {
@@ -189,6 +202,8 @@ impl<'a> Draft<'a> {
 
     /// Whether the plan changes an object already: one of a member, of all Secrets, or a Service or budget.
     pub(crate) fn changes(&self, object: &ManagedObject) -> bool {
+        let applies = |write: &_| matches!(write, KubeEffect::Apply(applied) if applied.managed() == *object);
+        let deletes = |write: &_, what: DeletedObject| matches!(write, KubeEffect::Delete { object, .. } if *object == what);
         self.effects.iter().filter_map(Effect::as_kube).any(|write| match object {
             ManagedObject::Volume(volume) => matches!(
                 write,
@@ -200,21 +215,17 @@ impl<'a> Draft<'a> {
             ManagedObject::Secret(_) => matches!(
                 write,
                 KubeEffect::KeepAuthority { .. }
-                    | KubeEffect::DeleteAuthority { .. }
+                    | KubeEffect::Delete { object: DeletedObject::Authority(_), .. }
                     | KubeEffect::MakeNextAuthority { .. }
                     | KubeEffect::ArrangeAuthority { .. }
                     | KubeEffect::WriteTrust { .. }
                     | KubeEffect::RenewLeaf { .. }
             ),
-            ManagedObject::DisruptionBudget => {
-                matches!(write, KubeEffect::ApplyBudget { .. } | KubeEffect::DeleteBudget { .. })
+            ManagedObject::DisruptionBudget => applies(write) || deletes(write, DeletedObject::Budget),
+            ManagedObject::NetworkPolicy => applies(write) || deletes(write, DeletedObject::NetworkPolicy),
+            ManagedObject::Connection | ManagedObject::PeerService | ManagedObject::ClientService => {
+                applies(write)
             }
-            ManagedObject::NetworkPolicy => {
-                matches!(write, KubeEffect::ApplyNetworkPolicy | KubeEffect::DeleteNetworkPolicy { .. })
-            }
-            ManagedObject::Connection => matches!(write, KubeEffect::ApplyConnection),
-            ManagedObject::PeerService => matches!(write, KubeEffect::ApplyPeerService),
-            ManagedObject::ClientService => matches!(write, KubeEffect::ApplyClientService),
             // The operator changes the metadata of Pods by their revision.
             ManagedObject::Pod(_) => true,
         })

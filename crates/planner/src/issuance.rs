@@ -6,7 +6,7 @@
 //! issues a Certificate anew whose Secret does not exist.
 
 use quorate_model::snapshot::{IssuedLeaf, SeenCertificate};
-use quorate_model::{Effect, KubeEffect, Leaf, Protocol, Step};
+use quorate_model::{DeletedObject, Effect, KubeEffect, Leaf, ObservedObject, Protocol, Step};
 
 use crate::draft::Draft;
 use crate::safety;
@@ -36,9 +36,12 @@ pub(crate) fn keep(draft: &mut Draft<'_>, ended_by: Option<Protocol>) {
 }
 
 fn act(draft: &Draft<'_>, leaf: Leaf, one: &IssuedLeaf) -> Option<(Step, KubeEffect)> {
+    let delete = |step, object, observed: &ObservedObject| {
+        Some((step, KubeEffect::Delete { object, observed: observed.clone() }))
+    };
     let delete_issued = |step| {
         let secret = one.secret.as_ref().filter(|secret| secret.is_issued)?;
-        Some((step, KubeEffect::DeleteIssued { leaf, observed: secret.observed.clone() }))
+        delete(step, DeletedObject::Issued(leaf), &secret.observed)
     };
     match (&one.asked, &one.certificate) {
         (Some(asked), SeenCertificate::Absent) if !one.would_take_a_secret() => {
@@ -53,7 +56,7 @@ fn act(draft: &Draft<'_>, leaf: Leaf, one: &IssuedLeaf) -> Option<(Step, KubeEff
             if may_go && draft.seen.is_issued_by_earlier(leaf) { delete_issued(Step::I7) } else { None }
         }
         (None, SeenCertificate::Own { observed, .. }) => {
-            Some((Step::I6, KubeEffect::DeleteCertificate { leaf, observed: observed.clone() }))
+            delete(Step::I6, DeletedObject::Certificate(leaf), observed)
         }
         // The Certificate goes first: else cert-manager would write it again.
         (None, SeenCertificate::Absent) => delete_issued(Step::I6),

@@ -1,7 +1,7 @@
 //! K1: the NetworkPolicy, which says who reaches the members by the network.
 
 use quorate_model::snapshot::Presence;
-use quorate_model::{Effect, KubeEffect, ManagedObject, Step};
+use quorate_model::{AppliedObject, DeletedObject, Step};
 
 use crate::draft::Draft;
 
@@ -15,16 +15,11 @@ pub(crate) fn keep_up(draft: &mut Draft<'_>) {
         return;
     }
     let policy = &draft.seen.network_policy;
-    // `halt` reports one of this name that the EtcdCluster does not own. It is never written.
-    let is_foreign = draft.seen.foreign.contains_key(&ManagedObject::NetworkPolicy);
-    match (policy.wanted, policy.presence, &policy.seen) {
-        (true, Presence::Absent | Presence::Differs, _) if !is_foreign => {
-            draft.propose(Effect::kube(Step::K1, KubeEffect::ApplyNetworkPolicy));
+    match (policy.wanted, &policy.seen) {
+        (true, _) if policy.presence != Presence::Matches => {
+            draft.apply(Step::K1, AppliedObject::NetworkPolicy);
         }
-        (false, _, Some(seen)) => {
-            let delete = KubeEffect::DeleteNetworkPolicy { observed: seen.clone() };
-            draft.propose(Effect::kube(Step::K1, delete));
-        }
-        (true, Presence::Absent | Presence::Differs | Presence::Matches, _) | (false, _, None) => {}
+        (false, Some(seen)) => draft.delete(Step::K1, DeletedObject::NetworkPolicy, seen),
+        (true, _) | (false, None) => {}
     }
 }

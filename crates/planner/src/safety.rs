@@ -35,8 +35,8 @@ use quorate_model::quorum::{has_quorum, quorum};
 use quorate_model::record::{QuarantineCause, Stage};
 use quorate_model::snapshot::{Alarm, Budget, BudgetPolicy, FRESH, List, Pod, Unhealthy};
 use quorate_model::{
-    ClusterId, Effect, EtcdCall, Instant, KubeEffect, ManagedObject, MemberId, MemberName, PeerUrl, Record,
-    Snapshot, Uid,
+    ClusterId, DeletedObject, Effect, EtcdCall, Instant, KubeEffect, ManagedObject, MemberId, MemberName,
+    ObservedObject, PeerUrl, Record, Snapshot, Uid,
 };
 
 pub(crate) use certificates::was_reached;
@@ -100,15 +100,10 @@ fn may_write(scene: &Scene<'_>, write: &KubeEffect) -> Judged {
     match write {
         KubeEffect::AddFinalizer
         | KubeEffect::RemoveFinalizer
-        | KubeEffect::ApplyPeerService
-        | KubeEffect::ApplyClientService
-        | KubeEffect::ApplyConnection
-        | KubeEffect::ApplyBudget { .. }
-        | KubeEffect::ApplyNetworkPolicy
-        | KubeEffect::DeleteNetworkPolicy { .. }
+        | KubeEffect::Apply(_)
         | KubeEffect::ApplyMetadata { .. }
-        | KubeEffect::CreateBackup { .. }
-        | KubeEffect::DeleteBudget { .. } => Ok(()),
+        | KubeEffect::CreateBackup { .. } => Ok(()),
+        KubeEffect::Delete { object, observed } => may_delete(scene, *object, observed),
         KubeEffect::CreateAuthority { ca, place, given } => {
             certificates::may_create_authority(scene, (*ca, *place), given.as_ref())
         }
@@ -122,17 +117,12 @@ fn may_write(scene: &Scene<'_>, write: &KubeEffect) -> Judged {
             rotation::may_write_trust(scene, *leaf, observed, (trust, *generation))
         }
         KubeEffect::KeepAuthority { ca, observed } => certificates::may_keep_authority(scene, *ca, observed),
-        KubeEffect::DeleteAuthority { ca, observed } => {
-            certificates::may_delete_authority(scene, *ca, observed)
-        }
         KubeEffect::IssueLeaf { leaf, by } => certificates::may_issue(scene, *leaf, by),
         KubeEffect::RenewLeaf { leaf, by, observed } => certificates::may_renew(scene, *leaf, by, observed),
         KubeEffect::CreateCertificate { leaf, asked } => issuance::may_create(scene, *leaf, asked),
         KubeEffect::ChangeCertificate { leaf, asked, observed } => {
             issuance::may_change(scene, *leaf, asked, observed)
         }
-        KubeEffect::DeleteCertificate { leaf, observed } => issuance::may_delete(scene, *leaf, observed),
-        KubeEffect::DeleteIssued { leaf, observed } => issuance::may_delete_issued(scene, *leaf, observed),
         KubeEffect::CreateVolume { member } => may_create_volume(scene, member),
         KubeEffect::AnnotateVolume { member, volume, .. }
         | KubeEffect::ExpandVolume { member, volume, .. } => may_change_volume(scene, member, volume),
@@ -154,6 +144,15 @@ fn may_write(scene: &Scene<'_>, write: &KubeEffect) -> Judged {
         KubeEffect::DeletePod { member, pod, resource_version } => {
             may_delete_pod(scene, member, pod, resource_version)
         }
+    }
+}
+
+fn may_delete(scene: &Scene<'_>, object: DeletedObject, observed: &ObservedObject) -> Judged {
+    match object {
+        DeletedObject::Budget | DeletedObject::NetworkPolicy => Ok(()),
+        DeletedObject::Authority(ca) => certificates::may_delete_authority(scene, ca, observed),
+        DeletedObject::Certificate(leaf) => issuance::may_delete(scene, leaf, observed),
+        DeletedObject::Issued(leaf) => issuance::may_delete_issued(scene, leaf, observed),
     }
 }
 

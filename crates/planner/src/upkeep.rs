@@ -5,7 +5,7 @@
 use quorate_model::record::Stage;
 use quorate_model::snapshot::{Pod, Presence, Sick, Volume};
 use quorate_model::target::{Medium, Retention};
-use quorate_model::{Effect, KubeEffect, ManagedObject, MemberName, Step, Version, Waiting};
+use quorate_model::{AppliedObject, Effect, KubeEffect, ManagedObject, MemberName, Step, Version, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON, Progress};
 use crate::{budget, certificates, facts, safety};
@@ -19,11 +19,12 @@ pub(crate) fn names_and_certificates(draft: &mut Draft<'_>) -> Progress {
     let service = match draft.seen.peer_service {
         Presence::Matches => true,
         Presence::Differs if draft.record.is_bootstrapped() => {
-            draft.propose(Effect::kube(Step::K1, KubeEffect::ApplyPeerService));
+            draft.apply(Step::K1, AppliedObject::PeerService);
             true
         }
         Presence::Differs | Presence::Absent => {
-            draft.propose(Effect::kube(Step::B2, KubeEffect::ApplyPeerService));
+            // Also where the name is taken: the API server refuses it, and nothing of the plan after it is done.
+            draft.propose(Effect::kube(Step::B2, KubeEffect::Apply(AppliedObject::PeerService)));
             false
         }
     };
@@ -43,17 +44,13 @@ pub(crate) fn fence_client_service(draft: &mut Draft<'_>) -> Progress {
     if draft.record.incarnation.is_none() || !is_open {
         return Progress::Done;
     }
-    draft.propose(Effect::kube(Step::B2, KubeEffect::ApplyClientService));
+    draft.apply(Step::B2, AppliedObject::ClientService);
     draft.wait(Waiting::Objects);
     Progress::Pending
 }
 
 /// B7, the joined labels, and what keeps volumes in step with the record.
 pub(crate) fn services_and_volumes(draft: &mut Draft<'_>) {
-    // `halt` reports objects that this EtcdCluster does not own. They do not prevent the rest.
-    let is_foreign = |object| draft.seen.foreign.contains_key(&object);
-    let service_is_foreign = is_foreign(ManagedObject::ClientService);
-    let budget_is_foreign = is_foreign(ManagedObject::DisruptionBudget);
     // Create the client Service only after every voter's Pod is labelled joined. Until then the guard cannot tell an emptied
     // volume from a new one, and acknowledged writes could be lost unnoticed.
     let in_memory = draft.record.is_in_memory();
@@ -68,16 +65,13 @@ pub(crate) fn services_and_volumes(draft: &mut Draft<'_>) {
     // If status is lost later, only the identity annotations prove that the volumes have data.
     let any_without_identity = draft.record.voters().any(|voter| lacks_identity(draft, voter).is_some());
     if draft.seen.client_service != Presence::Matches
-        && !service_is_foreign
         && !any_may_start_empty
         && any_labelled
         && !any_without_identity
     {
-        draft.propose(Effect::kube(Step::B7, KubeEffect::ApplyClientService));
+        draft.apply(Step::B7, AppliedObject::ClientService);
     }
-    if !budget_is_foreign {
-        budget::apply(draft);
-    }
+    budget::apply(draft);
     if !draft.seen.finalizer {
         draft.propose(Effect::kube(Step::B1, KubeEffect::AddFinalizer));
     }

@@ -12,7 +12,8 @@ use quorate_model::record::RecordDoubt;
 use quorate_model::snapshot::AuthorityLoss;
 use quorate_model::target::Retention;
 use quorate_model::{
-    Ca, ClockDifference, Effect, Fingerprint, Instant, KubeEffect, Leaf, Plan, Snapshot, Span, Step, Waiting,
+    AppliedObject, Ca, ClockDifference, DeletedObject, Effect, Fingerprint, Instant, KubeEffect, Leaf, Plan,
+    Snapshot, Span, Step, Waiting,
 };
 use quorate_planner::safety::{Scene, permits};
 
@@ -21,7 +22,7 @@ fn secrets(plan: &Plan) -> Vec<String> {
         Some(
             KubeEffect::CreateAuthority { .. }
             | KubeEffect::KeepAuthority { .. }
-            | KubeEffect::DeleteAuthority { .. }
+            | KubeEffect::Delete { object: DeletedObject::Authority(_), .. }
             | KubeEffect::IssueLeaf { .. }
             | KubeEffect::RenewLeaf { .. },
         ) => true,
@@ -263,8 +264,8 @@ fn r19_only_the_recorded_authority_signs_and_no_other_is_created() {
 fn r19_the_authority_is_deleted_only_with_the_cluster_and_its_data() {
     let mut world = World::running(1);
     let secret = certificates(&mut world.seen).authorities[&Ca::Peers].clone();
-    let delete = |version: &str| KubeEffect::DeleteAuthority {
-        ca: Ca::Peers,
+    let delete = |version: &str| KubeEffect::Delete {
+        object: DeletedObject::Authority(Ca::Peers),
         observed: quorate_model::ObservedObject::new(secret.observed.uid.as_str(), version),
     };
     let kept = Err(Unsafe::AuthorityKept);
@@ -318,7 +319,9 @@ fn m21_leaves_are_renewed_and_the_budget_is_kept_up_after_the_operator_was_rolle
     assert_eq!(secrets(&plan), ["I3 renew the peer certificate, signed by peer-ca-1"], "{:?}", plan.effects);
     let applies = |plan: &Plan| {
         let mut effects = plan.effects.iter().filter_map(Effect::as_kube);
-        effects.any(|effect| *effect == KubeEffect::ApplyBudget { min_available: 2, excludes: None })
+        effects.any(|effect| {
+            *effect == KubeEffect::Apply(AppliedObject::Budget { min_available: 2, excludes: None })
+        })
     };
     assert!(applies(&plan), "{:?}", plan.effects);
     assert!(plan.recorded_steps.is_empty(), "nothing is recorded");

@@ -5,7 +5,7 @@ use quorate_model::effect::{ClaimOutlook, Unsafe};
 use quorate_model::record::{Leaving, Loss, Replacement, ReplacementEnd, Stage};
 use quorate_model::snapshot::BudgetPolicy;
 use quorate_model::target::{PodRevision, Retention};
-use quorate_model::{Effect, EtcdCall, KubeEffect, Plan, Span, Step, Waiting};
+use quorate_model::{AppliedObject, Effect, EtcdCall, KubeEffect, Plan, Span, Step, Waiting};
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, permits};
 
@@ -36,7 +36,7 @@ fn m01_a_claim_that_is_being_deleted_is_told_at_once_and_no_eviction_is_admitted
         let plan = world.plan();
         assert!(says(&plan, "demo-0", ClaimOutlook::MovesOnOrder), "{:?}", plan.waiting);
         let budget = plan.effects.iter().find_map(|effect| match effect.as_kube() {
-            Some(KubeEffect::ApplyBudget { min_available, .. }) => Some(*min_available),
+            Some(KubeEffect::Apply(AppliedObject::Budget { min_available, .. })) => Some(*min_available),
             Some(_) | None => None,
         });
         assert_eq!(budget, Some(size), "of {size}");

@@ -3,11 +3,11 @@
 use crate::world::World;
 use quorate_model::record::RecordDoubt;
 use quorate_model::snapshot::Presence;
-use quorate_model::{Fingerprint, KubeEffect, Leaf, ManagedObject, Plan, Step};
+use quorate_model::{AppliedObject, Fingerprint, KubeEffect, Leaf, ManagedObject, Plan, Step};
 
 fn writes(plan: &Plan) -> bool {
     let is_it = |effect: &quorate_model::Effect| {
-        effect.step() == Step::K3 && effect.as_kube() == Some(&KubeEffect::ApplyConnection)
+        effect.step() == Step::K3 && effect.as_kube() == Some(&KubeEffect::Apply(AppliedObject::Connection))
     };
     plan.effects.iter().any(is_it)
 }

@@ -3,14 +3,14 @@
 use quorate_model::effect::Unsafe;
 use quorate_model::record::{FailedLearners, Stage};
 use quorate_model::snapshot::BudgetPolicy;
-use quorate_model::{Effect, EtcdCall, Instant, KubeEffect, Plan, Step, Waiting};
+use quorate_model::{AppliedObject, Effect, EtcdCall, Instant, KubeEffect, Plan, Step, Waiting};
 use quorate_planner::safety::mutants::without;
 
 use crate::world::{World, name};
 
 fn budget(plan: &Plan) -> Option<usize> {
     plan.effects.iter().find_map(|effect| match effect.as_kube() {
-        Some(KubeEffect::ApplyBudget { min_available, .. }) => Some(*min_available),
+        Some(KubeEffect::Apply(AppliedObject::Budget { min_available, .. })) => Some(*min_available),
         Some(_) | None => None,
     })
 }
@@ -257,10 +257,12 @@ fn rolled_while_a_pod_keeps_data() -> Vec<String> {
     for _ in 0..30 {
         let plan = world.plan();
         done.extend(plan.effects.iter().filter_map(|effect| match effect.as_kube() {
-            Some(KubeEffect::ApplyBudget { min_available, excludes }) => Some(match excludes {
-                Some(member) => format!("without {member}"),
-                None => format!("at least {min_available}"),
-            }),
+            Some(KubeEffect::Apply(AppliedObject::Budget { min_available, excludes })) => {
+                Some(match excludes {
+                    Some(member) => format!("without {member}"),
+                    None => format!("at least {min_available}"),
+                })
+            }
             Some(KubeEffect::DeletePod { member, .. }) => Some(format!("delete {member}")),
             Some(KubeEffect::EvictPod { member, .. }) => Some(format!("evict {member}")),
             Some(_) | None => None,

@@ -9,8 +9,8 @@ use quorate_model::record::QuarantineCause;
 use quorate_model::restore::{Restore, RestoreCause, RestoreFailure};
 use quorate_model::target::Medium;
 use quorate_model::{
-    ClockDifference, ClusterId, Effect, KubeEffect, ManagedObject, Ordinal, Plan, Protocol, Record, Revision,
-    Span, Step, Version, Waiting,
+    AppliedObject, ClockDifference, ClusterId, Effect, KubeEffect, ManagedObject, Ordinal, Plan, Protocol,
+    Record, Revision, Span, Step, Version, Waiting,
 };
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, may_begin_incarnation, permits};
@@ -109,7 +109,8 @@ fn the_members_stop_their_volumes_are_quarantined_and_others_begin_with_the_snap
 #[test]
 fn new_members_wait_for_the_selector_of_the_client_service_and_for_nothing_else_of_it() {
     let fences = |plan: &Plan| {
-        let is_it = |effect: &Effect| effect.as_kube() == Some(&KubeEffect::ApplyClientService);
+        let is_it =
+            |effect: &Effect| effect.as_kube() == Some(&KubeEffect::Apply(AppliedObject::ClientService));
         plan.effects.iter().any(|effect| effect.step() == Step::B2 && is_it(effect))
     };
     for selects_others in [true, false] {

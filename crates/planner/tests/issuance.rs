@@ -10,7 +10,9 @@ use quorate_model::record::RecordDoubt;
 use quorate_model::snapshot::{
     Asked, Authority, GivenAuthority, IssuedLeaf, IssuedSecret, LeafCertificate, SeenCertificate,
 };
-use quorate_model::{Effect, Fingerprint, Instant, KubeEffect, Leaf, ObservedObject, Span, Step};
+use quorate_model::{
+    DeletedObject, Effect, Fingerprint, Instant, KubeEffect, Leaf, ObservedObject, Span, Step,
+};
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, permits};
 
@@ -104,8 +106,10 @@ fn r26_what_the_accepted_spec_does_not_ask_for_is_refused() {
         observed: ObservedObject::new("c-1", "7"),
     };
     is_refused(&with(leaf(Some("a"), own(false), None)), &change("of a refused spec"), &Unsafe::NotAsked);
-    let delete =
-        KubeEffect::DeleteCertificate { leaf: Leaf::Server, observed: ObservedObject::new("c-1", "7") };
+    let delete = KubeEffect::Delete {
+        object: DeletedObject::Certificate(Leaf::Server),
+        observed: ObservedObject::new("c-1", "7"),
+    };
     is_refused(&with(leaf(Some("a"), own(true), None)), &delete, &Unsafe::NotAsked);
     // What it does ask for is written by nobody who is to change nothing.
     let create = KubeEffect::CreateCertificate { leaf: Leaf::Server, asked: Asked::new("a") };
@@ -149,8 +153,8 @@ fn r25_what_is_of_others_or_has_changed_is_refused() {
         &change("c-1", "7"),
         &Unsafe::NotIssuedForThis,
     );
-    let delete = |uid: &str, version: &str| KubeEffect::DeleteIssued {
-        leaf: Leaf::Server,
+    let delete = |uid: &str, version: &str| KubeEffect::Delete {
+        object: DeletedObject::Issued(Leaf::Server),
         observed: ObservedObject::new(uid, version),
     };
     let left = || with(leaf(None, SeenCertificate::Absent, Some(secret(true))));
@@ -213,7 +217,9 @@ fn before_anything_has_started_what_an_earlier_ca_issued_is_issued_anew_and_neve
     let mut world = issued("one", "two");
     assert_eq!(asks(&mut world), ["I7 DeleteIssued"]);
     let anew = world.plan().effects.into_iter().find(|effect| effect.step() == Step::I7).unwrap();
-    let Some(KubeEffect::DeleteIssued { leaf, .. }) = anew.as_kube() else { panic!("{anew}") };
+    let Some(KubeEffect::Delete { object: DeletedObject::Issued(leaf), .. }) = anew.as_kube() else {
+        panic!("{anew}")
+    };
     assert_eq!(*leaf, Leaf::Server, "the older one");
 
     let mut world = issued("one", "one");

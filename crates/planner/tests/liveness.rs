@@ -5,7 +5,7 @@ use quorate_model::effect::{EarlierData, FixedField};
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::snapshot::Presence;
 use quorate_model::target::{Medium, PodRevision};
-use quorate_model::{Effect, EtcdCall, KubeEffect, Plan, Span, Step, Waiting};
+use quorate_model::{AppliedObject, Effect, EtcdCall, KubeEffect, Plan, Span, Step, Waiting};
 
 fn restarts(plan: &Plan, member: &str) -> bool {
     plan.effects.iter().any(|effect| {
@@ -217,7 +217,7 @@ fn l08_a_peer_service_that_differs_keeps_no_lost_pod_from_being_made() {
     world.lose_pod("demo-1");
     world.seen.peer_service = Presence::Differs;
     let plan = world.plan();
-    let corrects = |effect: &Effect| effect.as_kube() == Some(&KubeEffect::ApplyPeerService);
+    let corrects = |effect: &Effect| effect.as_kube() == Some(&KubeEffect::Apply(AppliedObject::PeerService));
     let correction = plan.effects.iter().find(|effect| corrects(effect)).expect("it is corrected");
     assert!(correction.is_best_effort(), "the API server may refuse the correction for good");
     assert!(restarts(&plan, "demo-1"), "{:?}", plan.effects);

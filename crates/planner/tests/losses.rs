@@ -7,7 +7,8 @@ use quorate_model::effect::{EarlierData, LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::target::{Medium, PodRevision, Retention};
 use quorate_model::{
-    Effect, GuardVerdict, KubeEffect, ManagedObject, Plan, Record, Span, Step, Version, Waiting,
+    AppliedObject, Effect, GuardVerdict, KubeEffect, ManagedObject, Plan, Record, Span, Step, Version,
+    Waiting,
 };
 
 fn in_memory(size: usize) -> World {
@@ -113,7 +114,8 @@ fn bootstrap_members_in_memory_are_labelled_joined_only_once_all_that_have_run_a
     }
     world.silence("demo-2");
     let plan = world.plan();
-    let of_pods = |effect: &Effect| !matches!(effect.as_kube(), Some(KubeEffect::ApplyBudget { .. }));
+    let of_pods =
+        |effect: &Effect| !matches!(effect.as_kube(), Some(KubeEffect::Apply(AppliedObject::Budget { .. })));
     assert!(!plan.effects.iter().any(of_pods), "{:?}", plan.effects);
     let reported = plan
         .waiting
@@ -443,7 +445,7 @@ fn a_foreign_service_does_not_prevent_growth() {
     world.seen.foreign.insert(ManagedObject::ClientService, "Service default/demo-client".into());
     world.resize(2);
     let plan = world.plan();
-    assert!(!plan.effects.contains(&Effect::kube(Step::B7, KubeEffect::ApplyClientService)));
+    assert!(!plan.effects.contains(&Effect::kube(Step::B7, KubeEffect::Apply(AppliedObject::ClientService))));
     assert!(
         plan.effects
             .iter()

@@ -2,10 +2,12 @@
 
 use crate::world::{World, words};
 use quorate_model::snapshot::Presence;
-use quorate_model::{Effect, KubeEffect, ManagedObject, ObservedObject, Plan, Step};
+use quorate_model::{
+    AppliedObject, DeletedObject, Effect, KubeEffect, ManagedObject, ObservedObject, Plan, Step,
+};
 
 fn applies(plan: &Plan) -> bool {
-    let is_it = |effect: &Effect| effect.as_kube() == Some(&KubeEffect::ApplyNetworkPolicy);
+    let is_it = |effect: &Effect| effect.as_kube() == Some(&KubeEffect::Apply(AppliedObject::NetworkPolicy));
     plan.effects.iter().any(|effect| effect.step() == Step::K1 && is_it(effect))
 }
 
@@ -47,7 +49,7 @@ fn it_is_put_right_alone_and_a_failure_of_it_holds_up_nothing() {
     let plan = world.plan();
     assert_eq!(
         plan.effects,
-        [Effect::kube(Step::K1, KubeEffect::ApplyNetworkPolicy)],
+        [Effect::kube(Step::K1, KubeEffect::Apply(AppliedObject::NetworkPolicy))],
         "no member is touched"
     );
     assert!(plan.effects[0].is_best_effort());
@@ -62,7 +64,8 @@ fn where_the_spec_wants_none_the_one_that_exists_is_deleted_as_it_was_observed()
     world.seen.network_policy.wanted = false;
     let observed = ObservedObject::new("p", "7");
     world.seen.network_policy.seen = Some(observed.clone());
-    let delete = Effect::kube(Step::K1, KubeEffect::DeleteNetworkPolicy { observed });
+    let delete =
+        Effect::kube(Step::K1, KubeEffect::Delete { object: DeletedObject::NetworkPolicy, observed });
     let plan = world.plan();
     assert_eq!(plan.effects, [delete]);
     world.carry_out(plan);

@@ -3,7 +3,7 @@
 use crate::world::{World, name};
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::target::Retention;
-use quorate_model::{ClockDifference, Effect, Instant, KubeEffect, Plan, Record, Span};
+use quorate_model::{AppliedObject, ClockDifference, Effect, Instant, KubeEffect, Plan, Record, Span};
 use quorate_planner::safety::mutants::without;
 
 fn expands(plan: &Plan) -> Vec<&str> {
@@ -65,7 +65,8 @@ fn s08_clients_are_served_once_the_volume_of_every_voter_is_annotated() {
     world.seen.client_service = quorate_model::snapshot::Presence::Absent;
     world.seen.volumes.get_mut(&name("demo-1")).unwrap().cluster_id = None;
     let serves = |plan: &Plan| {
-        let applies = |effect: &Effect| effect.as_kube() == Some(&KubeEffect::ApplyClientService);
+        let applies =
+            |effect: &Effect| effect.as_kube() == Some(&KubeEffect::Apply(AppliedObject::ClientService));
         plan.effects.iter().any(applies)
     };
     let plan = world.plan();

@@ -27,9 +27,9 @@ use quorate_model::snapshot::{
 };
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
-    Ca, ClusterId, ClusterRef, ClusterUid, Effect, EtcdCall, Fingerprint, Instant, KubeEffect, Leaf,
-    MemberId, MemberName, Minor, ObservedObject, Plan, Record, Revision, Snapshot, Span, Target, Version,
-    Waiting,
+    AppliedObject, Ca, ClusterId, ClusterRef, ClusterUid, DeletedObject, Effect, EtcdCall, Fingerprint,
+    Instant, KubeEffect, Leaf, MemberId, MemberName, Minor, ObservedObject, Plan, Record, Revision, Snapshot,
+    Span, Target, Version, Waiting,
 };
 use quorate_planner::plan;
 
@@ -625,13 +625,13 @@ impl World {
                 let backup = self.seen.backup_before.as_mut().expect("it is asked for");
                 backup.state = BackupState::Pending("it runs".to_owned());
             }
-            KubeEffect::ApplyPeerService => self.seen.peer_service = Presence::Matches,
+            KubeEffect::Apply(AppliedObject::PeerService) => self.seen.peer_service = Presence::Matches,
             KubeEffect::CreateAuthority { .. }
             | KubeEffect::MakeNextAuthority { .. }
             | KubeEffect::ArrangeAuthority { .. }
             | KubeEffect::WriteTrust { .. }
             | KubeEffect::KeepAuthority { .. }
-            | KubeEffect::DeleteAuthority { .. }
+            | KubeEffect::Delete { object: DeletedObject::Authority(_), .. }
             | KubeEffect::IssueLeaf { .. }
             | KubeEffect::RenewLeaf { .. } => {
                 assert!(certificates::write(&mut self.seen, self.now, write));
@@ -647,12 +647,12 @@ impl World {
             KubeEffect::ApplyMetadata { object, .. } => {
                 self.seen.metadata_differs.remove(object).expect("it differs");
             }
-            KubeEffect::ApplyConnection => self.seen.connection = Presence::Matches,
-            KubeEffect::ApplyClientService => {
+            KubeEffect::Apply(AppliedObject::Connection) => self.seen.connection = Presence::Matches,
+            KubeEffect::Apply(AppliedObject::ClientService) => {
                 self.seen.client_service = Presence::Matches;
                 self.seen.client_service_selects_others = false;
             }
-            KubeEffect::ApplyBudget { min_available, excludes } => {
+            KubeEffect::Apply(AppliedObject::Budget { min_available, excludes }) => {
                 let excludes = excludes.clone();
                 self.seen.budget = Some(Budget { excludes, ..budget(*min_available) });
             }
@@ -723,15 +723,15 @@ impl World {
             // No test of this World asks cert-manager.
             KubeEffect::CreateCertificate { .. }
             | KubeEffect::ChangeCertificate { .. }
-            | KubeEffect::DeleteCertificate { .. }
-            | KubeEffect::DeleteIssued { .. } => {}
-            KubeEffect::DeleteBudget { .. } => self.seen.budget = None,
-            KubeEffect::ApplyNetworkPolicy => {
+            | KubeEffect::Delete { object: DeletedObject::Certificate(_), .. }
+            | KubeEffect::Delete { object: DeletedObject::Issued(_), .. } => {}
+            KubeEffect::Delete { object: DeletedObject::Budget, .. } => self.seen.budget = None,
+            KubeEffect::Apply(AppliedObject::NetworkPolicy) => {
                 self.seen.network_policy.presence = Presence::Matches;
                 let (uid, resource_version) = (self.new_uid("policy"), "1".to_owned());
                 self.seen.network_policy.seen = Some(ObservedObject { uid, resource_version });
             }
-            KubeEffect::DeleteNetworkPolicy { observed } => {
+            KubeEffect::Delete { object: DeletedObject::NetworkPolicy, observed } => {
                 let seen = self.seen.network_policy.seen.take().expect("deleted policy exists");
                 assert_eq!(seen, *observed);
                 self.seen.network_policy.presence = Presence::Absent;

@@ -8,7 +8,7 @@ use quorate_api::EtcdCluster;
 use quorate_manifests::cert_manager::{self, Certificate, Read};
 use quorate_manifests::{Kind, target};
 use quorate_model::snapshot::SeenCertificate;
-use quorate_model::{ClusterRef, Instant, KubeEffect, Leaf, Snapshot, Span};
+use quorate_model::{ClusterRef, DeletedObject, Instant, KubeEffect, Leaf, Snapshot, Span};
 use serde_json::Value;
 
 use crate::command::Task;
@@ -227,7 +227,7 @@ impl Issuing {
         if let KubeEffect::ChangeCertificate { leaf, .. } = effect {
             tried(&mut self.put_right, *leaf, generation, now);
         }
-        if let KubeEffect::DeleteIssued { leaf, .. } = effect {
+        if let KubeEffect::Delete { object: DeletedObject::Issued(leaf), .. } = effect {
             self.read.secrets.remove(leaf);
             tried(&mut self.anew, *leaf, generation, now);
         }

@@ -7,8 +7,8 @@ use quorate_api::Reason;
 use quorate_manifests::{Act, Kind, Write};
 use quorate_model::effect::{AuthorityPlace, Boot, EtcdCall, KubeEffect};
 use quorate_model::{
-    Ca, ClockDifference, Effect, Fingerprint, Leaf, MemberId, MemberName, ObservedObject, PeerUrl, Refusal,
-    Span, Step, Uid,
+    AppliedObject, Ca, ClockDifference, Effect, Fingerprint, Leaf, MemberId, MemberName, ObservedObject,
+    PeerUrl, Refusal, Span, Step, Uid,
 };
 use quorate_reconcile::{
     CallError, Command, Event, Object, PassEnd, Purpose, Reply, Retry, Stop, Task, UNCONFIRMED_AFTER,
@@ -17,7 +17,7 @@ use quorate_reconcile::{
 use serde_json::json;
 
 fn peer_service() -> Effect {
-    Effect::kube(Step::B2, KubeEffect::ApplyPeerService)
+    Effect::kube(Step::B2, KubeEffect::Apply(AppliedObject::PeerService))
 }
 
 fn create_authority() -> Effect {
@@ -28,11 +28,11 @@ fn create_authority() -> Effect {
 }
 
 fn client_service() -> Effect {
-    Effect::kube(Step::B7, KubeEffect::ApplyClientService)
+    Effect::kube(Step::B7, KubeEffect::Apply(AppliedObject::ClientService))
 }
 
 fn budget() -> Effect {
-    Effect::kube(Step::K1, KubeEffect::ApplyBudget { min_available: 2, excludes: None })
+    Effect::kube(Step::K1, KubeEffect::Apply(AppliedObject::Budget { min_available: 2, excludes: None }))
 }
 
 fn volume(n: usize) -> Effect {

@@ -332,27 +332,19 @@ impl Oracle {
             }
             KubeEffect::AddFinalizer
             | KubeEffect::RemoveFinalizer
-            | KubeEffect::ApplyPeerService
-            | KubeEffect::ApplyClientService
-            | KubeEffect::ApplyConnection
-            | KubeEffect::ApplyBudget { .. }
+            | KubeEffect::Apply(_)
+            | KubeEffect::Delete { .. }
             | KubeEffect::ApplyMetadata { .. }
-            | KubeEffect::DeleteBudget { .. }
-            | KubeEffect::ApplyNetworkPolicy
-            | KubeEffect::DeleteNetworkPolicy { .. }
             | KubeEffect::CreateBackup { .. }
             | KubeEffect::CreateAuthority { .. }
             | KubeEffect::KeepAuthority { .. }
             | KubeEffect::MakeNextAuthority { .. }
             | KubeEffect::ArrangeAuthority { .. }
             | KubeEffect::WriteTrust { .. }
-            | KubeEffect::DeleteAuthority { .. }
             | KubeEffect::IssueLeaf { .. }
             | KubeEffect::RenewLeaf { .. }
             | KubeEffect::CreateCertificate { .. }
             | KubeEffect::ChangeCertificate { .. }
-            | KubeEffect::DeleteCertificate { .. }
-            | KubeEffect::DeleteIssued { .. }
             | KubeEffect::CreateVolume { .. }
             | KubeEffect::AnnotateVolume { .. }
             | KubeEffect::QuarantineVolume { .. }

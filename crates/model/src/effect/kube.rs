@@ -5,7 +5,7 @@ use std::fmt;
 use crate::certificate::{Ca, Fingerprint, Leaf};
 use crate::ids::{ClusterId, MemberId};
 use crate::names::{MemberName, PeerUrl, Uid};
-use crate::object::{ManagedObject, ObservedObject};
+use crate::object::{AppliedObject, DeletedObject, ManagedObject, ObservedObject};
 use crate::record::QuarantineCause;
 use crate::snapshot::Asked;
 use crate::time::Instant;
@@ -18,28 +18,12 @@ pub enum KubeEffect {
     AddFinalizer,
     /// Remove our finalizer from the EtcdCluster.
     RemoveFinalizer,
-    /// Create the headless peer Service, or bring it to its desired form.
-    ApplyPeerService,
-    /// Create the client Service, or bring it to its desired form.
-    ApplyClientService,
-    /// Create the Secret with all that an application connects with, or bring it to its desired form.
-    ApplyConnection,
-    /// Create the PodDisruptionBudget, or change its number or what it selects.
-    ApplyBudget {
-        /// How many ready voters must stay.
-        min_available: usize,
-        /// The member whose Pod it does not select.
-        excludes: Option<MemberName>,
-    },
-    /// Delete the PodDisruptionBudget, which the spec does not want.
-    DeleteBudget {
-        /// Precondition.
-        observed: ObservedObject,
-    },
-    /// Create the NetworkPolicy, or bring it to its desired form.
-    ApplyNetworkPolicy,
-    /// Delete the NetworkPolicy, which the spec does not want.
-    DeleteNetworkPolicy {
+    /// Create an object, or bring it to its desired form.
+    Apply(AppliedObject),
+    /// Delete an object.
+    Delete {
+        /// Which.
+        object: DeletedObject,
         /// Precondition.
         observed: ObservedObject,
     },
@@ -59,13 +43,6 @@ pub enum KubeEffect {
     },
     /// Take the Secret of an authority into the care of this EtcdCluster: it gets no owner, and this incarnation's uid.
     KeepAuthority {
-        /// Which.
-        ca: Ca,
-        /// Precondition.
-        observed: ObservedObject,
-    },
-    /// Delete the Secret of an authority.
-    DeleteAuthority {
         /// Which.
         ca: Ca,
         /// Precondition.
@@ -129,20 +106,6 @@ pub enum KubeEffect {
         leaf: Leaf,
         /// Precondition: what the accepted spec asks for.
         asked: Asked,
-        /// Precondition.
-        observed: ObservedObject,
-    },
-    /// Delete a Certificate, on which nothing rests any more.
-    DeleteCertificate {
-        /// The leaf.
-        leaf: Leaf,
-        /// Precondition.
-        observed: ObservedObject,
-    },
-    /// Delete the Secret that cert-manager wrote for a Certificate of this cluster. While there is the Certificate, cert-manager issues it anew.
-    DeleteIssued {
-        /// The leaf.
-        leaf: Leaf,
         /// Precondition.
         observed: ObservedObject,
     },
@@ -278,125 +241,85 @@ pub enum Boot {
     Extract,
 }
 
+/// How a write is carried out among the others of a plan.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// Other such writes of the same step may be sent before the reply to it arrives.
+    Parallel,
+    /// It waits for the effect before it, and the next one waits for it.
+    InOrder,
+    /// In order. It takes a Pod, a volume or an authority, so it is only right as long as what it rests on is (R18).
+    Destructive,
+}
+
+// One row for each write: its name, what it is, and its manner.
+macro_rules! table {
+    ($($name:ident $effect:pat => $manner:ident),+ $(,)?) => {
+        /// The names of all.
+        pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),+];
+
+        /// Its name in tests.
+        pub fn name(&self) -> &'static str {
+            match self {
+                $($effect => stringify!($name),)+
+            }
+        }
+
+        fn manner(&self) -> Manner {
+            match self {
+                $($effect => Manner::$manner,)+
+            }
+        }
+    };
+}
+
 impl KubeEffect {
-    names! {
-        AddFinalizer,
-        RemoveFinalizer,
-        ApplyPeerService,
-        ApplyClientService,
-        ApplyConnection,
-        ApplyBudget,
-        DeleteBudget,
-        ApplyNetworkPolicy,
-        DeleteNetworkPolicy,
-        CreateBackup,
-        CreateAuthority,
-        KeepAuthority,
-        DeleteAuthority,
-        MakeNextAuthority,
-        ArrangeAuthority,
-        WriteTrust,
-        IssueLeaf,
-        RenewLeaf,
-        CreateCertificate,
-        ChangeCertificate,
-        DeleteCertificate,
-        DeleteIssued,
-        CreateVolume,
-        AnnotateVolume,
-        ApplyMetadata,
-        ExpandVolume,
-        QuarantineVolume,
-        DeleteVolume,
-        CreatePod,
-        UngatePod,
-        LabelJoined,
-        LabelServes,
-        LeadClientsAway,
-        EvictPod,
-        DeletePod,
+    table! {
+        AddFinalizer Self::AddFinalizer => InOrder,
+        RemoveFinalizer Self::RemoveFinalizer => InOrder,
+        ApplyPeerService Self::Apply(AppliedObject::PeerService) => Parallel,
+        ApplyClientService Self::Apply(AppliedObject::ClientService) => Parallel,
+        ApplyConnection Self::Apply(AppliedObject::Connection) => Parallel,
+        ApplyBudget Self::Apply(AppliedObject::Budget { .. }) => Parallel,
+        ApplyNetworkPolicy Self::Apply(AppliedObject::NetworkPolicy) => Parallel,
+        DeleteBudget Self::Delete { object: DeletedObject::Budget, .. } => InOrder,
+        DeleteNetworkPolicy Self::Delete { object: DeletedObject::NetworkPolicy, .. } => InOrder,
+        DeleteAuthority Self::Delete { object: DeletedObject::Authority(_), .. } => Destructive,
+        DeleteCertificate Self::Delete { object: DeletedObject::Certificate(_), .. } => Parallel,
+        DeleteIssued Self::Delete { object: DeletedObject::Issued(_), .. } => Parallel,
+        CreateBackup Self::CreateBackup { .. } => InOrder,
+        CreateAuthority Self::CreateAuthority { .. } => Parallel,
+        KeepAuthority Self::KeepAuthority { .. } => InOrder,
+        MakeNextAuthority Self::MakeNextAuthority { .. } => InOrder,
+        ArrangeAuthority Self::ArrangeAuthority { .. } => InOrder,
+        WriteTrust Self::WriteTrust { .. } => Parallel,
+        IssueLeaf Self::IssueLeaf { .. } => Parallel,
+        RenewLeaf Self::RenewLeaf { .. } => Parallel,
+        CreateCertificate Self::CreateCertificate { .. } => Parallel,
+        ChangeCertificate Self::ChangeCertificate { .. } => Parallel,
+        CreateVolume Self::CreateVolume { .. } => Parallel,
+        AnnotateVolume Self::AnnotateVolume { .. } => Parallel,
+        ApplyMetadata Self::ApplyMetadata { .. } => Parallel,
+        ExpandVolume Self::ExpandVolume { .. } => InOrder,
+        QuarantineVolume Self::QuarantineVolume { .. } => Parallel,
+        DeleteVolume Self::DeleteVolume { .. } => Destructive,
+        CreatePod Self::CreatePod { .. } => Parallel,
+        UngatePod Self::UngatePod { .. } => Parallel,
+        LabelJoined Self::LabelJoined { .. } => Parallel,
+        LabelServes Self::LabelServes { .. } => Parallel,
+        LeadClientsAway Self::LeadClientsAway { .. } => Parallel,
+        EvictPod Self::EvictPod { .. } => Destructive,
+        DeletePod Self::DeletePod { .. } => Destructive,
     }
 
-    /// Whether it deletes a Pod, a volume or the authority.
+    /// Whether it deletes a Pod, a volume or an authority.
     pub(super) fn is_destructive(&self) -> bool {
-        match self {
-            Self::DeleteAuthority { .. }
-            | Self::DeleteVolume { .. }
-            | Self::EvictPod { .. }
-            | Self::DeletePod { .. } => true,
-            Self::AddFinalizer
-            | Self::RemoveFinalizer
-            | Self::ApplyPeerService
-            | Self::ApplyClientService
-            | Self::ApplyConnection
-            | Self::ApplyBudget { .. }
-            | Self::DeleteBudget { .. }
-            | Self::ApplyNetworkPolicy
-            | Self::DeleteNetworkPolicy { .. }
-            | Self::CreateBackup { .. }
-            | Self::CreateAuthority { .. }
-            | Self::KeepAuthority { .. }
-            | Self::MakeNextAuthority { .. }
-            | Self::ArrangeAuthority { .. }
-            | Self::WriteTrust { .. }
-            | Self::IssueLeaf { .. }
-            | Self::RenewLeaf { .. }
-            | Self::CreateCertificate { .. }
-            | Self::ChangeCertificate { .. }
-            | Self::DeleteCertificate { .. }
-            | Self::DeleteIssued { .. }
-            | Self::CreateVolume { .. }
-            | Self::AnnotateVolume { .. }
-            | Self::ApplyMetadata { .. }
-            | Self::QuarantineVolume { .. }
-            | Self::ExpandVolume { .. }
-            | Self::CreatePod { .. }
-            | Self::UngatePod { .. }
-            | Self::LabelJoined { .. }
-            | Self::LabelServes { .. }
-            | Self::LeadClientsAway { .. } => false,
-        }
+        self.manner() == Manner::Destructive
     }
 
     /// Whether other independent writes of the same step may be sent before the reply to this one arrives.
     pub(super) fn is_independent(&self) -> bool {
-        match self {
-            Self::ApplyPeerService
-            | Self::ApplyClientService
-            | Self::ApplyConnection
-            | Self::ApplyBudget { .. }
-            | Self::ApplyNetworkPolicy
-            | Self::CreateAuthority { .. }
-            | Self::WriteTrust { .. }
-            | Self::IssueLeaf { .. }
-            | Self::RenewLeaf { .. }
-            | Self::CreateCertificate { .. }
-            | Self::ChangeCertificate { .. }
-            | Self::DeleteCertificate { .. }
-            | Self::DeleteIssued { .. }
-            | Self::CreateVolume { .. }
-            | Self::AnnotateVolume { .. }
-            | Self::ApplyMetadata { .. }
-            | Self::QuarantineVolume { .. }
-            | Self::CreatePod { .. }
-            | Self::UngatePod { .. }
-            | Self::LabelJoined { .. }
-            | Self::LabelServes { .. }
-            | Self::LeadClientsAway { .. } => true,
-            Self::AddFinalizer
-            | Self::RemoveFinalizer
-            | Self::CreateBackup { .. }
-            | Self::ExpandVolume { .. }
-            | Self::KeepAuthority { .. }
-            | Self::MakeNextAuthority { .. }
-            | Self::ArrangeAuthority { .. }
-            | Self::DeleteAuthority { .. }
-            | Self::DeleteVolume { .. }
-            | Self::DeleteBudget { .. }
-            | Self::DeleteNetworkPolicy { .. }
-            | Self::EvictPod { .. }
-            | Self::DeletePod { .. } => false,
-        }
+        self.manner() == Manner::Parallel
     }
 }
 
@@ -414,18 +337,13 @@ impl fmt::Display for KubeEffect {
         match self {
             Self::AddFinalizer => f.write_str("add the finalizer"),
             Self::RemoveFinalizer => f.write_str("remove the finalizer"),
-            Self::ApplyPeerService => f.write_str("apply the peer Service"),
-            Self::ApplyClientService => f.write_str("apply the client Service"),
-            Self::ApplyConnection => f.write_str("apply the connection Secret"),
-            Self::ApplyBudget { min_available, excludes: None } => {
-                write!(f, "apply the PodDisruptionBudget (minAvailable {min_available})")
-            }
-            Self::ApplyBudget { min_available, excludes: Some(member) } => {
-                write!(
-                    f,
-                    "apply the PodDisruptionBudget (minAvailable {min_available}, without Pod {member})"
-                )
-            }
+            Self::Apply(object) => write!(f, "apply {object}"),
+            Self::Delete { object, observed } => match object {
+                DeletedObject::Budget | DeletedObject::NetworkPolicy => write!(f, "delete {object}"),
+                DeletedObject::Authority(_) | DeletedObject::Certificate(_) | DeletedObject::Issued(_) => {
+                    write!(f, "delete {object} (uid {})", observed.uid)
+                }
+            },
             Self::CreateBackup { name } => write!(f, "create EtcdBackup {name}"),
             Self::CreateAuthority { ca, given: None, .. } => {
                 write!(f, "create the certificate authority of {ca}")
@@ -435,9 +353,6 @@ impl fmt::Display for KubeEffect {
             }
             Self::KeepAuthority { ca, .. } => {
                 write!(f, "keep the Secret of the certificate authority of {ca} beyond its owner")
-            }
-            Self::DeleteAuthority { ca, observed } => {
-                write!(f, "delete the Secret of the certificate authority of {ca} (uid {})", observed.uid)
             }
             Self::MakeNextAuthority { ca, given: None, .. } => {
                 write!(f, "make the next certificate authority of {ca}")
@@ -459,12 +374,6 @@ impl fmt::Display for KubeEffect {
             }
             Self::ChangeCertificate { leaf, observed, .. } => {
                 write!(f, "put the Certificate of {leaf} right (uid {})", observed.uid)
-            }
-            Self::DeleteCertificate { leaf, observed } => {
-                write!(f, "delete the Certificate of {leaf} (uid {})", observed.uid)
-            }
-            Self::DeleteIssued { leaf, observed } => {
-                write!(f, "delete the Secret that cert-manager wrote for {leaf} (uid {})", observed.uid)
             }
             Self::CreateVolume { member } => write!(f, "create volume {member}"),
             Self::AnnotateVolume { member, cluster_id, member_id, version, .. } => {
@@ -495,9 +404,6 @@ impl fmt::Display for KubeEffect {
             Self::LabelJoined { member, .. } => write!(f, "label Pod {member} as joined"),
             Self::LabelServes { member, .. } => write!(f, "label Pod {member} as serving"),
             Self::LeadClientsAway { member, .. } => write!(f, "lead clients away from Pod {member}"),
-            Self::DeleteBudget { .. } => f.write_str("delete the PodDisruptionBudget"),
-            Self::ApplyNetworkPolicy => f.write_str("apply the NetworkPolicy"),
-            Self::DeleteNetworkPolicy { .. } => f.write_str("delete the NetworkPolicy"),
             Self::EvictPod { member, pod } => write!(f, "evict Pod {member} (uid {pod})"),
             Self::DeletePod { member, pod, .. } => write!(f, "delete Pod {member} (uid {pod})"),
         }

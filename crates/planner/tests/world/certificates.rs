@@ -7,7 +7,7 @@ use quorate_model::effect::AuthorityPlace;
 use quorate_model::snapshot::{
     Authority, AuthoritySecret, Certificates, LeafCertificate, LeafSecret, Snapshot,
 };
-use quorate_model::{Ca, Fingerprint, Instant, KubeEffect, Leaf, ObservedObject, Span};
+use quorate_model::{Ca, DeletedObject, Fingerprint, Instant, KubeEffect, Leaf, ObservedObject, Span};
 
 pub const DAY: u64 = 86_400;
 
@@ -151,7 +151,7 @@ pub fn write(seen: &mut Snapshot, now: Instant, write: &KubeEffect) -> bool {
             assert_eq!(kept.observed, *observed);
             (kept.owned, kept.incarnation) = (false, Some(uid));
         }
-        KubeEffect::DeleteAuthority { ca, observed } => {
+        KubeEffect::Delete { object: DeletedObject::Authority(ca), observed } => {
             let deleted = certificates.authorities.remove(ca).expect("deleted Secret exists");
             assert_eq!(deleted.observed, *observed);
         }
