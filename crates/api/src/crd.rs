@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::backup::EtcdBackup;
 use crate::cluster::EtcdCluster;
-use crate::condition::ConditionType;
+use crate::conditions::ConditionType;
 use crate::reason::Reason;
 use crate::restore::{self, EtcdRestore};
 use crate::rules::{self, backup};

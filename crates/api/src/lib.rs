@@ -8,7 +8,7 @@
 //!
 //! - [`cluster`]: the spec of an EtcdCluster
 //! - [`status`]: what the operator writes back, the recorded facts included
-//! - [`condition`]: condition types
+//! - [`conditions`]: condition types, and how conditions are set and read
 //! - [`reason`]: reasons of conditions and events, with their messages
 //! - [`backup`], [`schedule`]: an EtcdBackup, and an EtcdBackupSchedule that creates them
 //! - [`destination`]: where backups are kept
@@ -25,7 +25,7 @@
 pub mod backup;
 pub mod bootstrap;
 pub mod cluster;
-pub mod condition;
+pub mod conditions;
 pub mod crd;
 pub mod destination;
 pub mod duration;
@@ -42,7 +42,7 @@ pub mod user;
 
 pub use backup::{EtcdBackup, EtcdBackupSpec, EtcdBackupStatus};
 pub use cluster::{EtcdCluster, EtcdClusterSpec};
-pub use condition::ConditionType;
+pub use conditions::ConditionType;
 pub use crd::{crd, crds, crds_yaml};
 pub use destination::Destination;
 pub use reason::{Explanation, Reason, ReasonOf};

@@ -67,6 +67,11 @@ macro_rules! reasons {
                 }
             }
 
+            /// The reason of a name in status; `None` for one of a newer operator.
+            pub fn named(name: &str) -> Option<Self> {
+                Self::ALL.iter().find(|known| known.as_str() == name).copied()
+            }
+
             /// The kinds that give this reason. `BackupHealthy` of an EtcdCluster repeats those of its schedules, and an EtcdRestore
             /// those of its EtcdCluster.
             pub fn kinds(self) -> &'static [ReasonOf] {

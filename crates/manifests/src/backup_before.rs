@@ -10,7 +10,7 @@ use quorate_api::backup::{
     EtcdBackupStatus,
 };
 use quorate_api::cluster::{BackupBefore as Spec, DEFAULT_DELETION_DEADLINE, DEFAULT_UPGRADE_DEADLINE};
-use quorate_api::{EtcdBackup, EtcdCluster, duration, keys};
+use quorate_api::{EtcdBackup, EtcdCluster, conditions, duration, keys};
 use quorate_model::snapshot::{BackupBefore, BackupPurpose, BackupState};
 use quorate_model::{ClusterId, Instant, Span, Version};
 
@@ -272,14 +272,12 @@ fn instant(time: &Time) -> Instant {
 /// When the operator saw that it was complete: by its own clock, whatever that of the Job's node is.
 fn seen_complete(status: &EtcdBackupStatus) -> Option<Instant> {
     let finished = completed(status)?;
-    let complete = BackupCondition::Complete.as_str();
-    let seen = status.conditions.iter().find(|one| one.type_ == complete && one.status == "True");
+    let seen = conditions::find_true(&status.conditions, BackupCondition::Complete.as_str());
     Some(seen.map_or(finished, |seen| Instant(seen.last_transition_time.0.as_millisecond())))
 }
 
 /// The reason and the message of a condition that holds.
 pub(crate) fn said(status: &EtcdBackupStatus, type_: BackupCondition) -> String {
-    let mut conditions = status.conditions.iter();
-    let holds = conditions.find(|condition| condition.type_ == type_.as_str() && condition.status == "True");
+    let holds = conditions::find_true(&status.conditions, type_.as_str());
     holds.map_or_else(String::new, |holds| format!(" ({}: {})", holds.reason, holds.message))
 }

@@ -168,13 +168,12 @@ fn not_complete(name: &str, status: &EtcdBackupStatus, hint: Hint) -> RestoreFai
         let says = [BackupCondition::Running, BackupCondition::Pending].map(|one| said(status, one)).concat();
         return not_ready(name, &format!("is not complete yet{says}"));
     };
-    let known = Reason::ALL.iter().find(|known| known.as_str() == reason).copied();
     let message = format!(
         "EtcdBackup {name} does not find what is to be restored: {}. It looks again by itself. {}",
         message.trim_end_matches('.'),
         hint.other
     );
-    RestoreFailure::new(known.map_or(RestoreCause::Failed, cause), message)
+    RestoreFailure::new(Reason::named(reason).map_or(RestoreCause::Failed, cause), message)
 }
 
 fn not_ready(name: &str, why: &str) -> RestoreFailure {

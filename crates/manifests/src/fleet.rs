@@ -1,7 +1,7 @@
 //! What the turns of a fleet are decided by: which EtcdClusters are to take new defaults of the operator, and which take them.
 
 use quorate_api::cluster::OperatorDefaults;
-use quorate_api::{ConditionType, EtcdCluster};
+use quorate_api::{ConditionType, EtcdCluster, conditions};
 use quorate_model::fleet::{Takes, Wants};
 use quorate_model::quorum::has_quorum;
 use quorate_model::{ClusterRef, Instant};
@@ -21,10 +21,7 @@ pub fn wants(cluster: &EtcdCluster, at: &ClusterRef, defaults: &Defaults) -> Opt
 pub fn takes(cluster: &EtcdCluster, at: &ClusterRef) -> Option<Takes> {
     let status = cluster.status.as_ref()?;
     let turn = record::turn(status).filter(|_| may_roll(cluster))?;
-    let degraded = status
-        .conditions
-        .iter()
-        .find(|one| one.type_ == ConditionType::Degraded.as_str() && one.status == "True");
+    let degraded = conditions::find_true(&status.conditions, ConditionType::Degraded.as_str());
     Some(Takes {
         cluster: at.clone(),
         interrupted: is_interrupted(cluster),
@@ -57,13 +54,10 @@ fn may_roll(cluster: &EtcdCluster) -> bool {
 
 /// Why it is not well, by its last status: a member that is not healthy or has no Pod, or no quorum.
 fn unwell(cluster: &EtcdCluster) -> Option<String> {
-    let conditions = &cluster.status.as_ref()?.conditions;
-    let is = |type_: ConditionType, status: &str| {
-        conditions.iter().find(|one| one.type_ == type_.as_str() && one.status == status)
-    };
-    let wrong =
-        is(ConditionType::Degraded, "True").or_else(|| is(ConditionType::QuorumAvailable, "False"))?;
-    Some(wrong.message.clone())
+    let all = &cluster.status.as_ref()?.conditions;
+    let degraded = conditions::find_true(all, ConditionType::Degraded.as_str());
+    let no_quorum = || conditions::find_false(all, ConditionType::QuorumAvailable.as_str());
+    Some(degraded.or_else(no_quorum)?.message.clone())
 }
 
 #[cfg(test)]

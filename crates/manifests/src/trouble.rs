@@ -1,7 +1,7 @@
 //! Failures of writes and calls: their reason and message in status and events.
 
 use quorate_api::status::EtcdClusterStatus;
-use quorate_api::{ConditionType, Explanation, Reason, keys};
+use quorate_api::{ConditionType, Explanation, Reason, conditions, keys};
 use quorate_model::{Instant, MemberName, Snapshot};
 
 use crate::certificate::CLIENT_USER;
@@ -97,13 +97,8 @@ fn is_of_auth(error: &str) -> bool {
 /// The status with the failure as the reason of `Progressing`, and of `Ready` where that is what keeps it from being. Reason and message
 /// change together.
 pub fn with_trouble(mut status: EtcdClusterStatus, trouble: Option<&Explanation>) -> EtcdClusterStatus {
-    let progressing = ConditionType::Progressing.as_str();
-    let condition = status.conditions.iter_mut().find(|condition| condition.type_ == progressing);
     let Some(trouble) = trouble else { return status };
-    if let Some(condition) = condition {
-        trouble.reason().as_str().clone_into(&mut condition.reason);
-        trouble.message().clone_into(&mut condition.message);
-    }
+    conditions::explain(&mut status.conditions, ConditionType::Progressing.as_str(), trouble);
     crate::status::with_trouble(&mut status, trouble);
     status
 }

@@ -9,7 +9,7 @@ mod rewrites;
 #[cfg(test)]
 mod tests;
 
-use quorate_api::{ConditionType, EtcdCluster, Explanation, Reason};
+use quorate_api::{ConditionType, EtcdCluster, conditions};
 use quorate_manifests::DataStoreHealth;
 
 pub use decide::{Act, Decision, Seen, Stores, decide};
@@ -17,14 +17,9 @@ pub use rewrites::{Contest, Rewrites};
 
 /// What status has of it: what holds until it is looked at again. A start of the operator is no news.
 pub fn earlier(cluster: &EtcdCluster) -> Option<DataStoreHealth> {
-    let conditions = &cluster.status.as_ref()?.conditions;
-    let found = conditions.iter().find(|one| one.type_ == ConditionType::DataStoreReady.as_str())?;
+    let type_ = ConditionType::DataStoreReady.as_str();
+    let found = conditions::find(&cluster.status.as_ref()?.conditions, type_)?;
     // One of a newer operator is found again, or not.
-    let reason = *Reason::ALL.iter().find(|reason| reason.as_str() == found.reason)?;
-    let ready = match found.status.as_str() {
-        "True" => Some(true),
-        "False" => Some(false),
-        _ => None,
-    };
-    Some(DataStoreHealth { ready, why: Explanation::new(reason, &*found.message) })
+    let why = conditions::explanation(found)?;
+    Some(DataStoreHealth { ready: conditions::holds(found), why })
 }

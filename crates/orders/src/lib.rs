@@ -12,7 +12,6 @@
 
 pub mod admission;
 pub mod backup;
-mod conditions;
 pub mod data_store;
 pub mod gate;
 mod outcome;
@@ -22,5 +21,4 @@ pub mod schedule;
 mod time;
 pub mod user;
 
-pub use conditions::{ConditionValue, set};
 pub use outcome::{JobOutcome, outcome};

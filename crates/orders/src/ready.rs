@@ -5,30 +5,29 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use quorate_api::backup::{BackupCondition, EtcdBackupStatus};
 use quorate_api::restore::{EtcdRestoreStatus, RestorePhase};
 use quorate_api::schedule::EtcdBackupScheduleStatus;
-use quorate_api::{ConditionType, EtcdBackup, EtcdBackupSchedule, EtcdRestore, Explanation, Reason};
+use quorate_api::{
+    ConditionType, EtcdBackup, EtcdBackupSchedule, EtcdRestore, Explanation, Reason, conditions,
+};
 use quorate_model::Instant;
 
-use crate::conditions::{ConditionValue, set};
+use crate::time::timestamp;
 
 /// Ready: it is complete, and not gone from the store again. Stalled: it has failed, or its object cannot be removed.
 pub(crate) fn backup(backup: &EtcdBackup, status: &mut EtcdBackupStatus, now: Instant) {
-    let holds = |type_: &BackupCondition| {
-        let is = status.conditions.iter().any(|one| one.type_ == type_.as_str() && one.status == "True");
-        is.then_some(*type_)
-    };
+    let holds =
+        |type_: &BackupCondition| Some((*type_, conditions::find_true(&status.conditions, type_.as_str())?));
     // Before it has any of them, the API server says that nobody has seen it.
-    let Some(state) = BackupCondition::STATES.iter().find_map(holds) else { return };
-    let in_store = BackupCondition::InStore.as_str();
-    let gone = status.conditions.iter().find(|one| one.type_ == in_store && one.status == "False");
+    let Some((state, said)) = BackupCondition::STATES.iter().find_map(holds) else { return };
+    let gone = conditions::find_false(&status.conditions, BackupCondition::InStore.as_str());
     let (is, says) = match (state, gone) {
-        (BackupCondition::Complete, Some(gone)) => (Verdict::Stalled, Some(gone)),
-        (BackupCondition::Complete, None) => (Verdict::Ready, said(&status.conditions, state.as_str())),
-        (BackupCondition::Failed, _) => (Verdict::Stalled, said(&status.conditions, state.as_str())),
+        (BackupCondition::Complete, Some(gone)) => (Verdict::Stalled, gone),
+        (BackupCondition::Complete, None) => (Verdict::Ready, said),
+        (BackupCondition::Failed, _) => (Verdict::Stalled, said),
         (BackupCondition::Pending | BackupCondition::Running | BackupCondition::InStore, _) => {
-            (Verdict::UnderWay, said(&status.conditions, state.as_str()))
+            (Verdict::UnderWay, said)
         }
     };
-    let Some(why) = says.and_then(explanation) else { return };
+    let Some(why) = conditions::explanation(says) else { return };
     status.observed_generation = backup.metadata.generation;
     sum_up(&mut status.conditions, is, &why, backup.metadata.generation, now);
 }
@@ -41,17 +40,19 @@ pub(crate) fn restore(restore: &EtcdRestore, status: &mut EtcdRestoreStatus, now
         RestorePhase::Complete => Verdict::Ready,
         RestorePhase::Failed => Verdict::Stalled,
     };
-    let Some(why) = said(&status.conditions, phase.as_str()).and_then(explanation) else { return };
+    let Some(why) = conditions::find(&status.conditions, phase.as_str()).and_then(conditions::explanation)
+    else {
+        return;
+    };
     status.observed_generation = restore.metadata.generation;
     sum_up(&mut status.conditions, is, &why, restore.metadata.generation, now);
 }
 
 /// Its own controller decides about Ready. Stalled: no backup is begun before its spec, or what refuses it, is changed.
 pub(crate) fn schedule(schedule: &EtcdBackupSchedule, status: &mut EtcdBackupScheduleStatus, now: Instant) {
-    let ready =
-        said(&status.conditions, ConditionType::Ready.as_str()).filter(|ready| ready.status == "False");
+    let ready = conditions::find_false(&status.conditions, ConditionType::Ready.as_str());
     let edits = [Reason::ScheduleInvalid, Reason::TemplateRefused];
-    let why = ready.and_then(explanation).filter(|why| edits.contains(&why.reason()));
+    let why = ready.and_then(conditions::explanation).filter(|why| edits.contains(&why.reason()));
     stalled(&mut status.conditions, why.as_ref(), schedule.metadata.generation, now);
 }
 
@@ -71,12 +72,11 @@ pub(crate) fn sum_up(
     generation: Option<i64>,
     now: Instant,
 ) {
-    let is = if verdict == Verdict::Ready { ConditionValue::True } else { ConditionValue::False };
-    set(conditions, ConditionType::Ready.as_str(), is, why, generation, now);
+    let (ready, at) = (verdict == Verdict::Ready, timestamp(now));
+    conditions::set(conditions, ConditionType::Ready.as_str(), ready, why, generation, at);
     // Where it is ready it says nothing, so a release with other words writes no status for it: objects that have ended are many.
-    let stalled_before =
-        said(conditions, ConditionType::Stalled.as_str()).filter(|one| one.status == "False");
-    if verdict != Verdict::Ready || stalled_before.is_none_or(|one| one.observed_generation != generation) {
+    let stalled_before = conditions::find_false(&*conditions, ConditionType::Stalled.as_str());
+    if !ready || stalled_before.is_none_or(|one| one.observed_generation != generation) {
         stalled(conditions, Some(why).filter(|_| verdict == Verdict::Stalled), generation, now);
     }
 }
@@ -88,18 +88,8 @@ fn stalled(
     now: Instant,
 ) {
     let no = || Explanation::new(Reason::NotStalled, "nothing waits for a person");
-    let is = if why.is_some() { ConditionValue::True } else { ConditionValue::False };
-    set(conditions, ConditionType::Stalled.as_str(), is, &why.cloned().unwrap_or_else(no), generation, now);
-}
-
-fn said<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
-    conditions.iter().find(|condition| condition.type_ == type_)
-}
-
-/// `None` for a reason of a newer operator, which sums up what it knows.
-fn explanation(condition: &Condition) -> Option<Explanation> {
-    let reason = *Reason::ALL.iter().find(|known| known.as_str() == condition.reason)?;
-    Some(Explanation::new(reason, &*condition.message))
+    let (is, why) = (why.is_some(), why.cloned().unwrap_or_else(no));
+    conditions::set(conditions, ConditionType::Stalled.as_str(), is, &why, generation, timestamp(now));
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube_core::ResourceExt as _;
-use quorate_api::{ConditionType, EtcdCluster, EtcdUser};
+use quorate_api::{ConditionType, EtcdCluster, EtcdUser, conditions};
 use quorate_model::{Instant, Span};
 
 pub use decide::{
@@ -36,7 +36,7 @@ pub fn to_come<'a>(
         user.spec.cluster == cluster.name_any()
             && user.metadata.deletion_timestamp.is_none()
             && !is_made(user)
-            && condition(user, ConditionType::Stalled).is_none_or(|stalled| stalled.status != "True")
+            && !conditions::is_true(conditions_of(user), ConditionType::Stalled.as_str())
             && awaited_since(cluster, user).is_none_or(|since| now < since + COMES_WITHIN)
     };
     users.filter(comes).map(EtcdUser::name_any).collect()
@@ -54,11 +54,12 @@ fn is_made(user: &EtcdUser) -> bool {
 /// Since when its user could have been made: the EtcdUser and its EtcdCluster exist, and it is no longer as it was asked for.
 fn awaited_since(cluster: &EtcdCluster, user: &EtcdUser) -> Option<Instant> {
     let created = [&user.metadata, &cluster.metadata].map(|meta| meta.creation_timestamp.as_ref());
-    let changed = condition(user, ConditionType::Ready).map(|ready| &ready.last_transition_time);
+    let changed = conditions::find(conditions_of(user), ConditionType::Ready.as_str())
+        .map(|ready| &ready.last_transition_time);
     let times = created.into_iter().flatten().chain(changed);
     times.map(|time| Instant(time.0.as_millisecond())).max()
 }
 
-fn condition(user: &EtcdUser, type_: ConditionType) -> Option<&Condition> {
-    user.status.as_ref()?.conditions.iter().find(|one| one.type_ == type_.as_str())
+fn conditions_of(user: &EtcdUser) -> impl Iterator<Item = &Condition> {
+    user.status.iter().flat_map(|status| &status.conditions)
 }

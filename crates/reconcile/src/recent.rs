@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use quorate_api::condition::ConditionType;
+use quorate_api::ConditionType;
+use quorate_api::conditions;
 use quorate_api::status::EtcdClusterStatus;
 use quorate_model::names::Uid;
 use quorate_model::record::Stage;
@@ -284,8 +284,7 @@ impl Recent {
 
 /// Since when a quorum answers, by status, if one does.
 fn quorum_since(status: &EtcdClusterStatus) -> Option<Instant> {
-    let is_it = |one: &&Condition| one.type_ == ConditionType::QuorumAvailable.as_str();
-    let condition = status.conditions.iter().find(is_it).filter(|one| one.status == "True")?;
+    let condition = conditions::find_true(&status.conditions, ConditionType::QuorumAvailable.as_str())?;
     Some(Instant(condition.last_transition_time.0.as_millisecond()))
 }
 

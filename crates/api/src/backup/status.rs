@@ -4,6 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::conditions;
 use crate::job::{Manifest, ObjectMark};
 use crate::quantity;
 use crate::status::if_known;
@@ -210,9 +211,7 @@ impl EtcdBackupStatus {
 
     /// A time that the Job tells, and not later than the operator saw that the backup is complete.
     pub fn seen_by_then<'a>(&'a self, told: &'a Time) -> &'a Time {
-        let is_complete =
-            |one: &&Condition| one.type_ == BackupCondition::Complete.as_str() && one.status == "True";
-        let complete = self.conditions.iter().find(is_complete);
+        let complete = conditions::find_true(&self.conditions, BackupCondition::Complete.as_str());
         complete.map_or(told, |complete| told.min(&complete.last_transition_time))
     }
 

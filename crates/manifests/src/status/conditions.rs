@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use quorate_api::{ConditionType, Explanation, Reason};
+use quorate_api::{ConditionType, Explanation, Reason, conditions};
 use quorate_model::effect::{AuthWait, RecoveryWait};
 use quorate_model::quorum::quorum;
 use quorate_model::record::{Loss, Stage};
@@ -46,7 +46,7 @@ impl Finding {
     }
 }
 
-/// Writes findings into the conditions, and removes those of which there is none. The time of a condition changes only with its status.
+/// Writes findings into the conditions, and removes those of which there is none.
 pub(super) fn set(
     conditions: &mut Vec<Condition>,
     findings: impl IntoIterator<Item = (ConditionType, Option<Finding>)>,
@@ -54,29 +54,11 @@ pub(super) fn set(
     now: Instant,
 ) {
     for (type_, finding) in findings {
-        let Some(Finding { holds, why }) = finding else {
-            conditions.retain(|condition| condition.type_ != type_.as_str());
-            continue;
-        };
-        let status = match holds {
-            Some(true) => "True",
-            Some(false) => "False",
-            None => "Unknown",
-        };
-        let at = conditions.iter().position(|condition| condition.type_ == type_.as_str());
-        let before = at.map(|at| &conditions[at]).filter(|before| before.status == status);
-        let condition = Condition {
-            last_transition_time: before
-                .map_or_else(|| time(now), |before| before.last_transition_time.clone()),
-            message: why.message().to_owned(),
-            observed_generation: generation,
-            reason: why.reason().as_str().to_owned(),
-            status: status.to_owned(),
-            type_: type_.as_str().to_owned(),
-        };
-        match at {
-            Some(at) => conditions[at] = condition,
-            None => conditions.push(condition),
+        match finding {
+            Some(Finding { holds, why }) => {
+                conditions::set(conditions, type_.as_str(), holds, &why, generation, time(now).0);
+            }
+            None => conditions.retain(|condition| condition.type_ != type_.as_str()),
         }
     }
 }

@@ -5,7 +5,7 @@ use quorate_api::status::{
     AgentDeliveryStatus, EtcdClusterStatus, MemberPhase, MemberStatus, Phase, QuarantinedVolume,
     RecoveryResult,
 };
-use quorate_api::{ConditionType, Explanation, Reason};
+use quorate_api::{ConditionType, Explanation, Reason, conditions};
 
 /// An event on the EtcdCluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,10 +30,9 @@ impl EventText {
 /// The events of the change from one status to another.
 pub fn events(before: &EtcdClusterStatus, after: &EtcdClusterStatus) -> Vec<EventText> {
     let conditions = ConditionType::ALL.into_iter().filter_map(|type_| {
-        let find = |status: &EtcdClusterStatus| {
-            status.conditions.iter().find(|condition| condition.type_ == type_.as_str()).cloned()
-        };
-        of_condition(type_, find(before).as_ref(), &find(after)?)
+        let [before, after] =
+            [before, after].map(|status| conditions::find(&status.conditions, type_.as_str()));
+        of_condition(type_, before, after?)
     });
     let stopped = after.hibernating || after.phase == Some(Phase::Deleting);
     let members = after.members.iter().flat_map(|member| {
@@ -98,8 +97,11 @@ fn quarantined(volume: &QuarantinedVolume) -> EventText {
 fn of_condition(type_: ConditionType, before: Option<&Condition>, after: &Condition) -> Option<EventText> {
     let turned = before.is_none_or(|before| before.status != after.status);
     let news = turned || before.is_some_and(|before| before.reason != after.reason);
-    let (first, holds) = (before.is_none(), after.status == "True");
-    let fails = after.status == "False";
+    let first = before.is_none();
+    let (holds, fails) = match conditions::holds(after) {
+        Some(holds) => (holds, !holds),
+        None => (false, false),
+    };
     let warning = match type_ {
         ConditionType::Progressing if news && !is_reported_elsewhere(after) => is_reason_to_worry(after),
         ConditionType::Degraded if news && holds && !is(after, Reason::MembersMissing) => true,
@@ -158,8 +160,7 @@ fn of_condition(type_: ConditionType, before: Option<&Condition>, after: &Condit
         | ConditionType::BackupHealthy => return None,
     };
     // A reason of a newer operator is reported by the operator that knows it.
-    let reason = *Reason::ALL.iter().find(|reason| reason.as_str() == after.reason)?;
-    Some(EventText { warning, what: Explanation::new(reason, &*after.message) })
+    Some(EventText { warning, what: conditions::explanation(after)? })
 }
 
 /// Clients are refused although a quorum answers, which QuorumAvailable does not report.

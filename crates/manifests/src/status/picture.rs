@@ -1,7 +1,7 @@
 //! The observation, prepared for conditions: which members are not healthy and why, what the plan waits on, the phase.
 
 use quorate_api::status::{EtcdClusterStatus, Phase};
-use quorate_api::{ConditionType, Explanation, Reason};
+use quorate_api::{ConditionType, Explanation, Reason, conditions};
 use quorate_model::effect::{OrderWait, RecoveryWait, Unsafe};
 use quorate_model::incarnation::Order;
 use quorate_model::record::Stage;
@@ -257,8 +257,7 @@ impl<'a> Picture<'a> {
 
     /// Since when a condition is true; one that is not yet may become so now.
     fn true_since(&self, type_: ConditionType) -> Instant {
-        let mut conditions = self.before.conditions.iter();
-        let holds = conditions.find(|own| own.type_ == type_.as_str() && own.status == "True");
+        let holds = conditions::find_true(&self.before.conditions, type_.as_str());
         holds.map_or(self.now, |own| Instant(own.last_transition_time.0.as_millisecond()))
     }
 

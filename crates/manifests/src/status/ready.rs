@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use quorate_api::status::EtcdClusterStatus;
-use quorate_api::{ConditionType, Explanation, Reason};
+use quorate_api::{ConditionType, Explanation, Reason, conditions};
 use quorate_model::Waiting;
 use quorate_model::effect::RecoveryWait;
 use quorate_model::restore::RestoreCause;
@@ -164,25 +164,21 @@ fn warning(details: &Details) -> Option<&Explanation> {
 /// A write or a call that failed is why the cluster does not get ready, unless clients are not served or a person is needed: that matters
 /// more.
 pub(crate) fn with_trouble(status: &mut EtcdClusterStatus, trouble: &Explanation) {
-    let is_true = |type_: ConditionType| {
-        status.conditions.iter().any(|one| one.type_ == type_.as_str() && one.status == "True")
-    };
-    if is_true(ConditionType::Ready) || is_true(ConditionType::Stalled) {
+    if conditions::is_true(&status.conditions, ConditionType::Stalled.as_str()) {
         return;
     }
     let outages = [Reason::QuorumLost, Reason::AlarmActive, Reason::NoEndpoint, Reason::SplitBrain];
     let is_outage = |reason: &str| outages.iter().any(|outage| outage.as_str() == reason);
-    let ready = status.conditions.iter_mut().find(|one| one.type_ == ConditionType::Ready.as_str());
-    if let Some(ready) = ready.filter(|one| one.status == "False" && !is_outage(&one.reason)) {
-        trouble.reason().as_str().clone_into(&mut ready.reason);
-        trouble.message().clone_into(&mut ready.message);
+    let type_ = ConditionType::Ready.as_str();
+    if conditions::find_false(&status.conditions, type_).is_some_and(|ready| !is_outage(&ready.reason)) {
+        conditions::explain(&mut status.conditions, type_, trouble);
         status.summary = summary(&status.conditions);
     }
 }
 
 /// The first sentence of the message of `Ready`, cut for tables.
 pub(super) fn summary(conditions: &[Condition]) -> Option<String> {
-    let ready = conditions.iter().find(|one| one.type_ == ConditionType::Ready.as_str())?;
+    let ready = conditions::find(conditions, ConditionType::Ready.as_str())?;
     let sentence = ready.message.split(". ").next().unwrap_or_default().trim_end_matches('.');
     if sentence.chars().count() <= SUMMARY {
         return Some(sentence.to_owned());

@@ -7,7 +7,7 @@ use std::fmt;
 
 use kube_core::ResourceExt as _;
 use quorate_api::backup::{BackupCondition, BackupPhase, EtcdBackupStatus};
-use quorate_api::{EtcdBackup, EtcdCluster, Reason};
+use quorate_api::{EtcdBackup, EtcdCluster, Reason, conditions};
 use quorate_manifests::backup_before::{self, in_place};
 use quorate_model::Instant;
 
@@ -162,11 +162,8 @@ impl fmt::Display for Place {
 
 /// Whether a backup waits for the bound, and for nothing else.
 pub fn waits_for_place(status: &EtcdBackupStatus) -> bool {
-    status.conditions.iter().any(|condition| {
-        condition.type_ == BackupCondition::Pending.as_str()
-            && condition.status == "True"
-            && condition.reason == Reason::BackupLimitReached.as_str()
-    })
+    let pending = conditions::find_true(&status.conditions, BackupCondition::Pending.as_str());
+    pending.is_some_and(|one| one.reason == Reason::BackupLimitReached.as_str())
 }
 
 /// Whether an EtcdRestore that the cluster would carry out waits for this backup, and for nothing else.

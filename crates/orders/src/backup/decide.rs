@@ -10,7 +10,7 @@ use quorate_api::job::{
     SIGNING_SECRET, Task as _,
 };
 use quorate_api::status::{EtcdClusterStatus, MemberStatus};
-use quorate_api::{EtcdBackup, EtcdCluster, Explanation, Reason, duration, keys};
+use quorate_api::{ConditionType, EtcdBackup, EtcdCluster, Explanation, Reason, conditions, duration, keys};
 use quorate_manifests::backup::{self, ExistingOrder, Of};
 use quorate_manifests::record;
 use quorate_model::{ClusterId, Instant, MemberName};
@@ -18,7 +18,6 @@ use quorate_model::{ClusterId, Instant, MemberName};
 use super::bound::Place;
 use super::learned::{self, Learned};
 use super::{ending, existing};
-use crate::conditions::{ConditionValue, set};
 use crate::outcome::{JobOutcome, Reply};
 use crate::ready;
 use crate::time::timestamp;
@@ -202,7 +201,8 @@ pub fn cut(backup: &mut EtcdBackup) {
         let in_store = BackupCondition::InStore.as_str();
         let ends = [BackupCondition::Complete, BackupCondition::Failed].map(BackupCondition::as_str);
         let is_read = |one: &Condition| {
-            one.type_ == in_store || (one.status == "True" && ends.contains(&one.type_.as_str()))
+            one.type_ == in_store
+                || (conditions::holds(one) == Some(true) && ends.contains(&one.type_.as_str()))
         };
         status.conditions.retain(is_read);
         status.conditions.shrink_to_fit();
@@ -265,8 +265,15 @@ pub fn state(
         status.not_started_since = None;
     }
     for type_ in BackupCondition::STATES {
-        let is = if type_ == holds { ConditionValue::True } else { ConditionValue::False };
-        set(&mut status.conditions, type_.as_str(), is, why, seen.backup.metadata.generation, seen.now);
+        let generation = seen.backup.metadata.generation;
+        conditions::set(
+            &mut status.conditions,
+            type_.as_str(),
+            type_ == holds,
+            why,
+            generation,
+            timestamp(seen.now),
+        );
     }
     ready::backup(seen.backup, &mut status, seen.now);
     status
@@ -672,6 +679,6 @@ fn not_allowed(backup: &EtcdBackup, cluster: &EtcdCluster) -> Explanation {
 }
 
 fn has_quorum(cluster: &EtcdCluster) -> bool {
-    let mut conditions = cluster.status.iter().flat_map(|status| &status.conditions);
-    conditions.any(|condition| condition.type_ == "QuorumAvailable" && condition.status == "True")
+    let all = cluster.status.iter().flat_map(|status| &status.conditions);
+    conditions::is_true(all, ConditionType::QuorumAvailable.as_str())
 }

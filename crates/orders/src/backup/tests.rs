@@ -10,15 +10,15 @@ use k8s_openapi::jiff::Timestamp;
 use quorate_api::backup::{BackupCondition, BackupPhase};
 use quorate_api::job::{Answer, Failure, FailureKind, Manifest};
 use quorate_api::status::{LossCause, SuspectedLoss};
-use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore, EtcdUser, Explanation, Reason};
+use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore, EtcdUser, Explanation, Reason, conditions};
 use quorate_model::Instant;
 use serde_json::{Value, json};
 
 use super::decide::{Act, Decision, Seen, User, cut, decide, is_of, state};
 use super::learned::learned;
 use super::reach;
-use crate::conditions::{ConditionValue, set};
 use crate::outcome::{JobOutcome, outcome};
+use crate::time::timestamp;
 
 const NOW: Instant = Instant(1_800_000_000_000);
 const JOB: &str = "backup-u1-1";
@@ -449,7 +449,7 @@ fn n10_of_a_backup_that_has_ended_what_is_read_stays_and_no_status_is_written_fo
     {
         let mut ended = EtcdBackup { status: Some(of(phase, holds)), ..new.clone() };
         let conditions = &mut ended.status.as_mut().unwrap().conditions;
-        set(conditions, BackupCondition::InStore.as_str(), ConditionValue::False, &why, None, NOW);
+        conditions::set(conditions, BackupCondition::InStore.as_str(), false, &why, None, timestamp(NOW));
         cut(&mut ended);
         assert_eq!(types(&ended), [holds.as_str(), "InStore"]);
         let decision = next(&ended, &[]);

@@ -6,7 +6,7 @@ use std::path::Path;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::serde::Serialize;
 use quorate_api::backup::{BackupPhase, EtcdBackupStatus};
-use quorate_api::{EtcdCluster, EtcdUser, crd, keys};
+use quorate_api::{EtcdCluster, EtcdUser, conditions, crd, keys};
 use quorate_manifests::user::{NoSigner, Own, Presence};
 use quorate_model::ObservedObject;
 use quorate_model::certificate::Validity;
@@ -65,7 +65,7 @@ fn backups() -> Vec<Case> {
     // As a look writes it.
     let mut gone = complete.clone();
     let lost = Explanation::new(Reason::GoneFromStore, "s3://b/demo/one is not there any more");
-    set(&mut gone.conditions, "InStore", ConditionValue::False, &lost, Some(1), NOW);
+    conditions::set(&mut gone.conditions, "InStore", false, &lost, Some(1), timestamp(NOW));
     let found: EtcdBackup = serde_json::from_value(with(new.clone(), &gone)).unwrap();
     super::backup(&found, &mut gone, NOW);
     let mut deleted = with(

@@ -4,7 +4,7 @@ use kube_core::ResourceExt as _;
 use quorate_api::backup::{BackupCondition, BackupPhase};
 use quorate_api::restore::BackupBefore;
 use quorate_api::status::EtcdClusterStatus;
-use quorate_api::{ConditionType, EtcdBackup, EtcdRestore, Explanation, Reason};
+use quorate_api::{ConditionType, EtcdBackup, EtcdRestore, Explanation, Reason, conditions};
 use quorate_manifests::backup_before::in_place;
 use quorate_model::{Instant, Span};
 
@@ -83,10 +83,9 @@ fn phase(backup: &EtcdBackup) -> Option<BackupPhase> {
 
 /// The reason of the condition Pending, if that holds.
 fn pending(backup: &EtcdBackup) -> Option<&str> {
-    let mut conditions = backup.status.iter().flat_map(|status| &status.conditions);
-    let holds = conditions
-        .find(|condition| condition.type_ == BackupCondition::Pending.as_str() && condition.status == "True");
-    holds.map(|condition| condition.reason.as_str())
+    let all = backup.status.iter().flat_map(|status| &status.conditions);
+    let pending = conditions::find_true(all, BackupCondition::Pending.as_str());
+    pending.map(|condition| condition.reason.as_str())
 }
 
 /// What is known of the quorum. A restore in place is what brings back one that is lost.
@@ -103,13 +102,13 @@ pub(super) enum Quorum {
 impl Quorum {
     pub(super) fn of(cluster: &EtcdClusterStatus, now: Instant) -> Self {
         let type_ = ConditionType::QuorumAvailable.as_str();
-        let Some(condition) = cluster.conditions.iter().find(|condition| condition.type_ == type_) else {
+        let Some(condition) = conditions::find(&cluster.conditions, type_) else {
             return Self::There;
         };
         let since = Instant(condition.last_transition_time.0.as_millisecond());
         if now - since < LOST_FOR {
             Self::Changes
-        } else if condition.status == "True" {
+        } else if conditions::holds(condition) == Some(true) {
             Self::There
         } else {
             Self::Lost

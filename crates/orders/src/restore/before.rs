@@ -4,7 +4,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use quorate_api::restore::{BackupBefore, EtcdRestoreStatus, RestorePhase, TakenBefore};
-use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore, Explanation, Reason};
+use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore, Explanation, Reason, conditions};
 use quorate_manifests::backup_before::in_place::{self, State};
 use quorate_manifests::record;
 use quorate_model::Instant;
@@ -13,7 +13,6 @@ use super::backups::Quorum;
 use super::decide::Seen;
 use super::reading::NextAct;
 use super::whose;
-use crate::conditions::{ConditionValue, set};
 use crate::ready;
 use crate::time::timestamp;
 
@@ -51,7 +50,7 @@ pub fn backup_not_stored(restore: &EtcdRestore, stored: &mut EtcdRestoreStatus, 
                 kubectl apply --server-side --force-conflicts -f config/crd";
     let why = Explanation::new(Reason::CrdTooOld, text);
     let (pending, generation) = (RestorePhase::Pending.as_str(), restore.metadata.generation);
-    set(&mut stored.conditions, pending, ConditionValue::True, &why, generation, now);
+    conditions::set(&mut stored.conditions, pending, true, &why, generation, timestamp(now));
     ready::restore(restore, stored, now);
     why
 }

@@ -6,14 +6,15 @@ use quorate_api::bootstrap::RestoreStatus;
 use quorate_api::job::{ReadOrder, Task as _};
 use quorate_api::restore::{EtcdRestoreStatus, RestorePhase};
 use quorate_api::status::{EtcdClusterStatus, OrderedBy};
-use quorate_api::{ConditionType, EtcdBackup, EtcdCluster, EtcdRestore, Explanation, Reason, keys};
+use quorate_api::{
+    ConditionType, EtcdBackup, EtcdCluster, EtcdRestore, Explanation, Reason, conditions, keys,
+};
 use quorate_manifests::restore::{is_given_again, is_of_earlier_incarnation, is_outlived, object, until};
 use quorate_manifests::restored;
 use quorate_model::{Instant, Span};
 
 use super::reading::{self, NextAct};
 use super::{age, backups, before, tenants, whose};
-use crate::conditions::{ConditionValue, set};
 use crate::outcome::JobOutcome;
 use crate::ready;
 use crate::time::timestamp;
@@ -92,8 +93,15 @@ pub fn decide(seen: Seen<'_>) -> Decision {
         status.finished = Some(Time(timestamp(now)));
     }
     for each in RestorePhase::ALL {
-        let is = if each == phase { ConditionValue::True } else { ConditionValue::False };
-        set(&mut status.conditions, each.as_str(), is, &why, restore.metadata.generation, now);
+        let generation = restore.metadata.generation;
+        conditions::set(
+            &mut status.conditions,
+            each.as_str(),
+            each == phase,
+            &why,
+            generation,
+            timestamp(now),
+        );
     }
     ready::restore(restore, &mut status, now);
     let is_news = before.phase != Some(phase) || reason_of(&before) != reason_of(&status);
@@ -145,9 +153,7 @@ fn expired(
 }
 
 fn reason_of(status: &EtcdRestoreStatus) -> Option<&str> {
-    let phase = status.phase?.as_str();
-    let mut conditions = status.conditions.iter();
-    conditions.find(|condition| condition.type_ == phase).map(|condition| condition.reason.as_str())
+    conditions::find(&status.conditions, status.phase?.as_str()).map(|condition| condition.reason.as_str())
 }
 
 fn state(all: &Seen<'_>, status: &mut EtcdRestoreStatus, then: &mut NextAct) -> (RestorePhase, Explanation) {
@@ -273,10 +279,10 @@ fn not_begun(
                 let by = own.ordered_by.etcd_restore.as_ref();
                 by.is_some_and(|by| Some(&by.uid) == restore.metadata.uid.as_ref())
             });
-            let reason = own.and_then(|own| Reason::ALL.iter().find(|known| known.as_str() == own.reason));
+            let reason = own.and_then(|own| Reason::named(&own.reason));
             // That it is to be read again was true before it was.
-            let reason = reason.filter(|reason| **reason != Reason::RestoreReadAgain);
-            if reason == Some(&Reason::RestoreBackupFirst) {
+            let reason = reason.filter(|reason| *reason != Reason::RestoreReadAgain);
+            if reason == Some(Reason::RestoreBackupFirst) {
                 let (next, why) = before::decide(all, cluster, status);
                 if *then == NextAct::Wait {
                     *then = next;
@@ -284,7 +290,7 @@ fn not_begun(
                 return (RestorePhase::Pending, why);
             }
             if let (Some(own), Some(reason)) = (own, reason) {
-                return pending(*reason, own.message.clone());
+                return pending(reason, own.message.clone());
             }
             if cluster.spec.paused {
                 let text = format!("spec.paused of EtcdCluster {name} is true. Set it to false to continue");
@@ -327,18 +333,11 @@ fn describe(status: &mut EtcdRestoreStatus, restore: &RestoreStatus) {
 }
 
 fn is_available(seen: &EtcdClusterStatus) -> bool {
-    let available = ConditionType::Available.as_str();
-    seen.conditions.iter().any(|condition| condition.type_ == available && condition.status == "True")
+    conditions::is_true(&seen.conditions, ConditionType::Available.as_str())
 }
 
 /// The reason and the message of a condition of the EtcdCluster.
 fn condition(seen: &EtcdClusterStatus, type_: ConditionType, or: Reason, text: &str) -> Explanation {
-    let found = seen.conditions.iter().find(|condition| condition.type_ == type_.as_str());
-    let reason = found.and_then(|found| Reason::ALL.iter().find(|known| known.as_str() == found.reason));
-    match (found, reason) {
-        (Some(found), Some(reason)) if !found.message.is_empty() => {
-            Explanation::new(*reason, &*found.message)
-        }
-        (_, _) => Explanation::new(or, text),
-    }
+    let found = conditions::find(&seen.conditions, type_.as_str()).and_then(conditions::explanation);
+    found.filter(|found| !found.message().is_empty()).unwrap_or_else(|| Explanation::new(or, text))
 }

@@ -198,7 +198,6 @@ fn fail(reading: &mut Reading, reason: Reason, message: &str, now: Instant) {
 }
 
 fn explain(reading: &Reading) -> Explanation {
-    let known = |reason: &str| Reason::ALL.iter().find(|known| known.as_str() == reason).copied();
     let message = reading.message.as_deref().unwrap_or_default();
     let Some(reason) = &reading.reason else {
         let text = "the snapshot is read from beginning to end before any member is stopped";
@@ -209,5 +208,5 @@ fn explain(reading: &Reading) -> Explanation {
         "the snapshot cannot be read, so no member is stopped: {message}. It is tried again every {} s; to end that, delete this EtcdRestore",
         AGAIN_AFTER.0 / 1000
     );
-    Explanation::new(known(reason).unwrap_or(Reason::JobFailed), text)
+    Explanation::new(Reason::named(reason).unwrap_or(Reason::JobFailed), text)
 }

@@ -2,7 +2,7 @@
 //! the cluster.
 
 use quorate_api::restore::RestorePhase;
-use quorate_api::{ConditionType, EtcdCluster, Explanation, keys};
+use quorate_api::{ConditionType, EtcdCluster, Explanation, conditions, keys};
 
 /// The explanation, with the tenants of the EtcdCluster where it has a DataStore of Kamaji.
 pub(super) fn told(cluster: Option<&EtcdCluster>, phase: RestorePhase, why: Explanation) -> Explanation {
@@ -23,6 +23,6 @@ pub(super) fn told(cluster: Option<&EtcdCluster>, phase: RestorePhase, why: Expl
 fn says(cluster: &EtcdCluster) -> Option<&str> {
     cluster.metadata.annotations.as_ref()?.get(keys::KAMAJI_DATA_STORE)?;
     let ready = ConditionType::DataStoreReady.as_str();
-    let mut conditions = cluster.status.as_ref()?.conditions.iter();
-    conditions.find(|condition| condition.type_ == ready).map(|condition| condition.message.as_str())
+    let found = conditions::find(&cluster.status.as_ref()?.conditions, ready)?;
+    Some(found.message.as_str())
 }

@@ -3,7 +3,7 @@
 
 use kube_core::ResourceExt as _;
 use quorate_api::schedule::ScheduleCondition;
-use quorate_api::{EtcdBackupSchedule, Explanation, Reason, duration};
+use quorate_api::{EtcdBackupSchedule, Explanation, Reason, conditions, duration};
 use quorate_manifests::BackupHealth;
 use quorate_model::{Instant, Span};
 
@@ -112,8 +112,7 @@ fn judge(schedule: &EtcdBackupSchedule, now: Instant) -> Verdict {
     };
     if let Some((reason, message)) = fails(schedule, ScheduleCondition::Ready) {
         // A reason of a newer operator is known to that one.
-        let known = Reason::ALL.iter().find(|known| known.as_str() == reason);
-        return bad(known.copied().unwrap_or(Reason::BackupFailing), message);
+        return bad(Reason::named(reason).unwrap_or(Reason::BackupFailing), message);
     }
     if let Some(text) = overdue(schedule, now) {
         return bad(Reason::BackupOverdue, &text);
@@ -129,20 +128,17 @@ fn judge(schedule: &EtcdBackupSchedule, now: Instant) -> Verdict {
 /// The reason and the message of a condition that is False. One of another spec than the present one says nothing about it: that
 /// it was suspended, or could not be read.
 fn fails(schedule: &EtcdBackupSchedule, wanted: ScheduleCondition) -> Option<(&str, &str)> {
-    let mut conditions = schedule.status.iter().flat_map(|status| &status.conditions);
-    let condition = conditions.find(|condition| condition.type_ == wanted.as_str())?;
+    let condition = conditions::find_false(&schedule.status.as_ref()?.conditions, wanted.as_str())?;
     let is_current = condition.observed_generation == schedule.metadata.generation;
-    (condition.status == "False" && (is_current || condition.reason != Reason::Suspended.as_str()))
+    (is_current || condition.reason != Reason::Suspended.as_str())
         .then_some((&*condition.reason, &*condition.message))
 }
 
 /// Whether the backup that is under way waits for its place over all clusters, or has waited for it.
 fn waits_for_place(schedule: &EtcdBackupSchedule) -> bool {
-    let mut conditions = schedule.status.iter().flat_map(|status| &status.conditions);
-    conditions.any(|condition| {
-        condition.type_ == ScheduleCondition::Ready.as_str()
-            && condition.reason == Reason::BackupLimitReached.as_str()
-    })
+    let all = schedule.status.iter().flat_map(|status| &status.conditions);
+    let ready = conditions::find(all, ScheduleCondition::Ready.as_str());
+    ready.is_some_and(|ready| ready.reason == Reason::BackupLimitReached.as_str())
 }
 
 /// What is missing, if a time of the schedule is past for longer than its backup may take, and no backup was complete since.

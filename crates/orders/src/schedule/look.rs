@@ -10,12 +10,11 @@ use kube_core::ResourceExt;
 use quorate_api::backup::{BackupCondition, BackupPhase, BackupResult, EtcdBackupStatus, LastLook};
 use quorate_api::job::{FailureKind, LookOrder, Looked, ObjectMark, Task as _};
 use quorate_api::schedule::{EtcdBackupScheduleStatus, ScheduleCondition, StoreLook};
-use quorate_api::{Destination, EtcdBackup, Explanation, Reason};
+use quorate_api::{Destination, EtcdBackup, Explanation, Reason, conditions};
 use quorate_manifests::backup::look_order;
 use quorate_model::{Instant, Span};
 
 use super::decide::{NextAct, Seen, at, complete, phase};
-use crate::conditions::{ConditionValue, set};
 use crate::outcome::{NOT_ASKED, Reply};
 use crate::ready;
 use crate::time::timestamp;
@@ -145,9 +144,15 @@ impl Sighting {
     pub fn status_of(&self, backup: &EtcdBackup, now: Instant) -> EtcdBackupStatus {
         let mut status = backup.status.clone().unwrap_or_default();
         status.last_look = Some(self.look.clone());
-        let is = if self.look.found { ConditionValue::True } else { ConditionValue::False };
         let (type_, generation) = (BackupCondition::InStore.as_str(), backup.metadata.generation);
-        set(&mut status.conditions, type_, is, &self.why, generation, now);
+        conditions::set(
+            &mut status.conditions,
+            type_,
+            self.look.found,
+            &self.why,
+            generation,
+            timestamp(now),
+        );
         ready::backup(backup, &mut status, now);
         status
     }
@@ -447,16 +452,16 @@ fn report(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus) {
         all.iter().filter(|(_, one)| is_gone(one)).map(|(_, one)| one.name_any()).collect();
     let failed = status.look.as_ref().filter(|look| look.failed.is_some());
     let (is, why) = if let Some(why) = newest_is_gone(seen) {
-        (ConditionValue::False, why)
+        (Some(false), why)
     } else if let Some(failed) = failed {
-        let known = Reason::ALL.iter().find(|known| Some(known.as_str()) == failed.reason.as_deref());
+        let known = failed.reason.as_deref().and_then(Reason::named);
         let text = format!(
             "nobody can look whether EtcdBackup {} is still in the store, and the look is repeated every hour: {}. Meanwhile older ones \
              are deleted only right after a new one is complete",
             list(&failed.backups),
             failed.message.as_deref().unwrap_or_default().trim_end_matches('.')
         );
-        (ConditionValue::Unknown, Explanation::new(known.copied().unwrap_or(Reason::JobFailed), text))
+        (None, Explanation::new(known.unwrap_or(Reason::JobFailed), text))
     } else {
         let time =
             last_known(newest, seen.now).map_or_else(String::new, |at| format!(" at {:.0}", timestamp(at)));
@@ -467,7 +472,14 @@ fn report(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus) {
             }
         };
         let text = format!("EtcdBackup {}, the newest, was in the store{time}{older}", newest.name_any());
-        (ConditionValue::True, Explanation::new(Reason::SeenInStore, text))
+        (Some(true), Explanation::new(Reason::SeenInStore, text))
     };
-    set(&mut status.conditions, type_, is, &why, seen.schedule.metadata.generation, seen.now);
+    conditions::set(
+        &mut status.conditions,
+        type_,
+        is,
+        &why,
+        seen.schedule.metadata.generation,
+        timestamp(seen.now),
+    );
 }

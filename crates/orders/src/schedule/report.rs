@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_core::ResourceExt as _;
 use quorate_api::backup::{BackupCondition, BackupPhase, DeletionPolicy};
 use quorate_api::schedule::{EtcdBackupScheduleStatus, FailedTest, Retention, ScheduleCondition};
-use quorate_api::{EtcdBackup, EtcdBackupSchedule, Explanation, Reason, duration, keys};
+use quorate_api::{EtcdBackup, EtcdBackupSchedule, Explanation, Reason, conditions, duration, keys};
 use quorate_model::Instant;
 
 use super::cron::CronTimes;
@@ -12,7 +12,6 @@ use super::decide::{
     HeldUp, Seen, at, cluster_id, complete, good_here, in_phase, is_to_come, name as name_of, phase,
 };
 use super::{look, order};
-use crate::conditions::{ConditionValue, set};
 use crate::ready;
 use crate::time::timestamp;
 
@@ -78,33 +77,33 @@ pub(crate) fn ready(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, held_
         .find(|backup| matches!(held_up, Some(HeldUp::Active(_))) && has_not_begun(backup));
     let (is, why) = if schedule.spec.suspend {
         let text = "spec.suspend is true: no backup is begun, and none is deleted";
-        (ConditionValue::True, Explanation::new(Reason::Suspended, text))
+        (true, Explanation::new(Reason::Suspended, text))
     } else if let Some(why) = look::newest_is_gone(seen) {
-        (ConditionValue::False, why)
+        (false, why)
     } else if let Some(backup) = not_begun {
         let text =
             format!("the next backup is due, and the one before has not begun. {}", words(backup, "Pending"));
-        (ConditionValue::False, Explanation::new(Reason::BackupMissed, text.trim_end()))
+        (false, Explanation::new(Reason::BackupMissed, text.trim_end()))
     } else if let Some(HeldUp::Taken(due)) = held_up {
-        (ConditionValue::False, Explanation::new(Reason::BackupMissed, taken(schedule, due)))
+        (false, Explanation::new(Reason::BackupMissed, taken(schedule, due)))
     } else if failed > 0 {
         let newest = in_phase(&seen, BackupPhase::Failed).first().map(|(_, backup)| words(backup, "Failed"));
         let text = format!("{failed} backups failed since the last good one. {}", newest.unwrap_or_default());
-        (ConditionValue::False, Explanation::new(Reason::BackupFailing, text.trim_end()))
+        (false, Explanation::new(Reason::BackupFailing, text.trim_end()))
     } else if let Some(HeldUp::Active(due)) = held_up {
-        (ConditionValue::False, Explanation::new(Reason::BackupMissed, beside(seen, status, due)))
+        (false, Explanation::new(Reason::BackupMissed, beside(seen, status, due)))
     } else if let Some(backup) = waiting_for_place(seen, status) {
         let text = format!(
             "EtcdBackup {} waits for its place, or has waited for it and runs now: more backups are due over all clusters than run at a \
              time. If that lasts, a higher --max-backups-running of the operator, or spec.spread in the schedules",
             backup.name_any()
         );
-        (ConditionValue::True, Explanation::new(Reason::BackupLimitReached, text))
+        (true, Explanation::new(Reason::BackupLimitReached, text))
     } else if status.last_success.is_none() {
         // What is applied together with it must not wait for the first night.
-        (ConditionValue::True, Explanation::new(Reason::NoBackupYet, "no backup has ended yet"))
+        (true, Explanation::new(Reason::NoBackupYet, "no backup has ended yet"))
     } else {
-        (ConditionValue::True, Explanation::new(Reason::BackupsHealthy, "the last backup is in the store"))
+        (true, Explanation::new(Reason::BackupsHealthy, "the last backup is in the store"))
     };
     let notes = [
         held_by_clock(seen, status),
@@ -118,13 +117,13 @@ pub(crate) fn ready(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, held_
     let said = [why.message().trim_end_matches('.').to_owned()];
     let said: Vec<String> = said.into_iter().chain(notes.into_iter().flatten()).collect();
     let why = if said.len() > 1 { Explanation::new(why.reason(), said.join(". ")) } else { why };
-    set(
+    conditions::set(
         &mut status.conditions,
         ScheduleCondition::Ready.as_str(),
         is,
         &why,
         schedule.metadata.generation,
-        now,
+        timestamp(now),
     );
     ready::schedule(schedule, status, now);
 }
@@ -201,13 +200,13 @@ fn beside(seen: Seen<'_>, status: &EtcdBackupScheduleStatus, due: Instant) -> St
 /// The condition Ready, where no backup can be begun.
 pub fn not_ready(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, why: &Explanation) {
     let Seen { schedule, now, .. } = seen;
-    set(
+    conditions::set(
         &mut status.conditions,
         ScheduleCondition::Ready.as_str(),
-        ConditionValue::False,
+        false,
         why,
         schedule.metadata.generation,
-        now,
+        timestamp(now),
     );
     ready::schedule(schedule, status, now);
 }
@@ -216,7 +215,8 @@ pub fn not_ready(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, why: &Ex
 fn waiting_for_place<'a>(seen: Seen<'a>, status: &EtcdBackupScheduleStatus) -> Option<&'a EtcdBackup> {
     let reason = Reason::BackupLimitReached.as_str();
     let says = |conditions: &[Condition], type_: &str| {
-        conditions.iter().any(|one| one.type_ == type_ && one.status != "False" && one.reason == reason)
+        let found = conditions::find(conditions, type_);
+        found.is_some_and(|one| conditions::holds(one) != Some(false) && one.reason == reason)
     };
     let has_waited = says(&status.conditions, ScheduleCondition::Ready.as_str());
     let mut backups = seen.backups.iter().copied();
@@ -241,8 +241,8 @@ fn has_not_begun(backup: &EtcdBackup) -> bool {
 
 /// What the condition of a backup says that holds.
 fn words(backup: &EtcdBackup, type_: &str) -> String {
-    let mut conditions = backup.status.iter().flat_map(|status| &status.conditions);
-    let holds = conditions.find(|condition| condition.type_ == type_ && condition.status == "True");
+    let all = backup.status.iter().flat_map(|status| &status.conditions);
+    let holds = conditions::find_true(all, type_);
     holds.map_or_else(String::new, |holds| {
         format!("EtcdBackup {}: {}: {}", backup.name_any(), holds.reason, holds.message)
     })

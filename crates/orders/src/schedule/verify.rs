@@ -7,7 +7,7 @@ use quorate_api::job::{FailureKind, Task as _, VerifyOrder};
 use quorate_api::schedule::{
     EtcdBackupScheduleStatus, FailedTest, RunningTest, ScheduleCondition, VerifiedBackup,
 };
-use quorate_api::{EtcdBackup, Explanation, Reason};
+use quorate_api::{EtcdBackup, Explanation, Reason, conditions};
 use quorate_manifests::backup::verify_order;
 use quorate_model::Instant;
 
@@ -15,7 +15,6 @@ use super::cron::CronTimes;
 use super::decide::{NextAct, Seen, at, cluster_id, good_here, scheduled};
 use super::look::with_last_words;
 use super::{catalog, compared};
-use crate::conditions::{ConditionValue, set};
 use crate::outcome::{NOT_ASKED, Reply};
 use crate::time::timestamp;
 
@@ -45,9 +44,9 @@ pub(crate) fn decide(
     if left.then.is_some() {
         return left;
     }
-    if !status.conditions.iter().any(|condition| condition.type_ == ScheduleCondition::Verified.as_str()) {
+    if conditions::find(&status.conditions, ScheduleCondition::Verified.as_str()).is_none() {
         let why = Explanation::new(Reason::RestoreNotTested, "no restore test has ended yet");
-        verified(seen, status, ConditionValue::Unknown, &why);
+        verified(seen, status, None, &why);
     }
     if seen.schedule.spec.suspend {
         return Next::default();
@@ -122,23 +121,22 @@ fn running(
             });
             let id = backup.map(|backup| cluster_id(backup));
             status.failed_tests.retain(|failed| Some(failed.cluster_id.as_str()) != id);
-            (ConditionValue::True, Explanation::new(Reason::RestoreTested, text))
+            (Some(true), Explanation::new(Reason::RestoreTested, text))
         }
         Reply::Failed(failure) => {
             if let Some(backup) = backup.filter(|_| is_fault_of_the_backup(failure.kind)) {
                 record(seen, status, backup, failure.kind.into());
             }
-            (ConditionValue::False, failed(failure.kind.into(), &failure.message))
+            (Some(false), failed(failure.kind.into(), &failure.message))
         }
-        Reply::NotAsked => (ConditionValue::False, failed(Reason::JobFailed, NOT_ASKED)),
+        Reply::NotAsked => (Some(false), failed(Reason::JobFailed, NOT_ASKED)),
         Reply::Lost(text) => {
-            let type_ = ScheduleCondition::Verified.as_str();
-            let said = status.conditions.iter().find(|condition| condition.type_ == type_);
+            let said = conditions::find(&status.conditions, ScheduleCondition::Verified.as_str());
             let words = said.and_then(|said| Some(said.message.split_once(&stuck(test))?.1));
-            (ConditionValue::False, failed(Reason::JobFailed, &with_last_words(text, words)))
+            (Some(false), failed(Reason::JobFailed, &with_last_words(text, words)))
         }
     };
-    events.push((is == ConditionValue::False, why.clone()));
+    events.push((is == Some(false), why.clone()));
     verified(seen, status, is, &why);
     status.test = None;
     Next { then: Some(NextAct::DeleteJob(test.job_name.clone())), wake: None }
@@ -150,19 +148,14 @@ fn stuck(test: &RunningTest) -> String {
 }
 
 /// What the last test said still holds. These words come after it.
-fn beside_last(status: &EtcdBackupScheduleStatus, stuck: &str, words: &str) -> (ConditionValue, Explanation) {
-    let type_ = ScheduleCondition::Verified.as_str();
-    let last = status.conditions.iter().find(|condition| condition.type_ == type_);
-    let is = match last.map(|last| last.status.as_str()) {
-        Some("True") => ConditionValue::True,
-        Some("False") => ConditionValue::False,
-        Some(_) | None => ConditionValue::Unknown,
-    };
-    let reason = Reason::ALL.iter().find(|known| last.is_some_and(|last| known.as_str() == last.reason));
+fn beside_last(status: &EtcdBackupScheduleStatus, stuck: &str, words: &str) -> (Option<bool>, Explanation) {
+    let last = conditions::find(&status.conditions, ScheduleCondition::Verified.as_str());
+    let is = last.and_then(conditions::holds);
+    let reason = last.and_then(|last| Reason::named(&last.reason));
     let said = last.and_then(|last| last.message.split(stuck).next()).unwrap_or_default();
     let said = said.trim_end().trim_end_matches('.');
     let text = if said.is_empty() { format!("{stuck}{words}") } else { format!("{said}. {stuck}{words}") };
-    (is, Explanation::new(reason.copied().unwrap_or(Reason::RestoreNotTested), text))
+    (is, Explanation::new(reason.unwrap_or(Reason::RestoreNotTested), text))
 }
 
 /// Whether the fault is in the backup. Other failures are of the Job or of the store, and say nothing about it.
@@ -221,7 +214,7 @@ pub fn refused(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, text: &str
     let of = status.test.take().map(|test| format!(" of EtcdBackup {}", test.backup)).unwrap_or_default();
     let why =
         Explanation::new(Reason::WriteRefused, format!("the Job of the restore test{of} is refused: {text}"));
-    verified(seen, status, ConditionValue::False, &why);
+    verified(seen, status, Some(false), &why);
     why
 }
 
@@ -242,7 +235,14 @@ fn delete_leftover(seen: Seen<'_>, status: &EtcdBackupScheduleStatus) -> Next {
     Next { then: name.map(NextAct::DeleteJob), wake: None }
 }
 
-fn verified(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, is: ConditionValue, why: &Explanation) {
+fn verified(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, is: Option<bool>, why: &Explanation) {
     let generation = seen.schedule.metadata.generation;
-    set(&mut status.conditions, ScheduleCondition::Verified.as_str(), is, why, generation, seen.now);
+    conditions::set(
+        &mut status.conditions,
+        ScheduleCondition::Verified.as_str(),
+        is,
+        why,
+        generation,
+        timestamp(seen.now),
+    );
 }

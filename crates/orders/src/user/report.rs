@@ -6,7 +6,7 @@ use kube_core::ResourceExt as _;
 use quorate_api::cluster::TlsProvider;
 use quorate_api::status::BindingStatus;
 use quorate_api::user::{EtcdUserStatus, UserAccess, UserDeletionPolicy};
-use quorate_api::{ConditionType, EtcdCluster, Explanation, Reason};
+use quorate_api::{ConditionType, EtcdCluster, Explanation, Reason, conditions};
 use quorate_manifests::user::{NoSigner, Presence, secret_name, user_name};
 
 use super::decide::{Act, AuthState, Decision, Seen, explain, missing_roles, role_name};
@@ -258,9 +258,8 @@ fn told(
     acts: Vec<Act>,
 ) -> Decision {
     let generation = seen.user.metadata.generation;
-    let ready = ConditionType::Ready.as_str();
-    let before = status.conditions.iter().find(|one| one.type_ == ready).map(|one| one.reason.clone());
-    let is_news = before.as_deref() != Some(why.reason().as_str());
+    let before = conditions::find(&status.conditions, ConditionType::Ready.as_str());
+    let is_news = before.is_none_or(|before| before.reason != why.reason().as_str());
     status.observed_generation = generation;
     sum_up(&mut status.conditions, verdict, &why, generation, seen.now);
     let (warning, waits) = match verdict {

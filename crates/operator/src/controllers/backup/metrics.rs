@@ -7,8 +7,8 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use quorate_api::Reason;
 use quorate_api::backup::{BackupCondition, BackupPhase, EtcdBackupStatus};
+use quorate_api::{Reason, conditions};
 use quorate_model::Instant;
 
 use super::ReadBackup;
@@ -55,12 +55,9 @@ impl Collector for Counts {
             if status.phase == Some(BackupPhase::Running) {
                 running += 1;
             }
-            waiting += i64::from(status.conditions.iter().any(|condition| {
-                let reasons = [Reason::BackupQueued.as_str(), Reason::BackupLimitReached.as_str()];
-                condition.type_ == BackupCondition::Pending.as_str()
-                    && condition.status == "True"
-                    && reasons.contains(&condition.reason.as_str())
-            }));
+            let reasons = [Reason::BackupQueued.as_str(), Reason::BackupLimitReached.as_str()];
+            let pending = conditions::find_true(&status.conditions, BackupCondition::Pending.as_str());
+            waiting += i64::from(pending.is_some_and(|one| reasons.contains(&one.reason.as_str())));
         }
         let mut show = |name, help, count| {
             let gauge = ConstGauge::<i64>::new(count);

@@ -4,8 +4,8 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use quorate_api::EtcdBackupSchedule;
 use quorate_api::schedule::ScheduleCondition;
+use quorate_api::{EtcdBackupSchedule, conditions};
 
 use crate::runtime::watch::NamespacedName;
 
@@ -72,12 +72,11 @@ impl ScheduleMetrics {
         }
         self.failures.get_or_create(&labels).set(i64::from(status.consecutive_failures));
         for type_ in ScheduleCondition::ALL {
-            let mut known = status.conditions.iter().filter(|one| one.status != "Unknown");
-            let condition = known.find(|one| one.type_ == type_.as_str());
+            let condition = conditions::find(&status.conditions, type_.as_str());
             let labels = of_type(root, type_);
-            match condition {
-                Some(one) => {
-                    self.conditions.get_or_create(&labels).set(i64::from(one.status == "True"));
+            match condition.and_then(conditions::holds) {
+                Some(holds) => {
+                    self.conditions.get_or_create(&labels).set(i64::from(holds));
                 }
                 None => {
                     self.conditions.remove(&labels);

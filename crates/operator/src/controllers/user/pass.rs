@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::ResourceExt as _;
 use quorate_api::user::EtcdUserStatus;
-use quorate_api::{EtcdCluster, EtcdUser, Explanation, Reason, keys};
+use quorate_api::{ConditionType, EtcdCluster, EtcdUser, Explanation, Reason, conditions, keys};
 use quorate_etcd::{CallError, MemberClient};
 use quorate_manifests::user::{self as secrets, Own, Presence, Signer};
 use quorate_manifests::{Act as Writing, Write, certificate};
@@ -149,10 +149,8 @@ impl UserWorker {
         if decision.waits {
             return Outcome::Degraded;
         }
-        let stalls = |type_: &str, status: &str| {
-            decision.status.conditions.iter().any(|one| one.type_ == type_ && one.status == status)
-        };
-        if stalls("Stalled", "True") { Outcome::UserMustEdit } else { Outcome::Idle }
+        let stalls = conditions::is_true(&decision.status.conditions, ConditionType::Stalled.as_str());
+        if stalls { Outcome::UserMustEdit } else { Outcome::Idle }
     }
 
     /// What etcd has: what it said at the last look, as long as that holds, or what it says now.
@@ -197,8 +195,7 @@ impl UserWorker {
             self.looked = None;
             return;
         };
-        let is_ready =
-            decision.status.conditions.iter().any(|one| one.type_ == "Ready" && one.status == "True");
+        let is_ready = conditions::is_true(&decision.status.conditions, ConditionType::Ready.as_str());
         let holds = if is_ready { HOLDS } else { HOLDS_STALLED };
         let spread: u64 = user.uid().unwrap_or_default().bytes().map(u64::from).sum();
         let until = now + Span(holds.0 + holds.0 / 2 / 100 * (spread % 100));

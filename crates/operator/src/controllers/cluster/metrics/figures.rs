@@ -9,7 +9,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use quorate_api::{ConditionType, EtcdClusterStatus, Reason};
+use quorate_api::{ConditionType, EtcdClusterStatus, Reason, conditions};
 use quorate_model::snapshot::AlarmKind;
 use quorate_model::{ClusterRef, Instant, MemberId};
 
@@ -94,18 +94,14 @@ pub(super) struct Kept {
 
 impl Reported {
     pub(super) fn of(status: &EtcdClusterStatus, at: Instant) -> Self {
-        let waits_for_wave = status.conditions.iter().any(|condition| {
-            condition.type_ == ConditionType::UpToDate.as_str()
-                && condition.status == "False"
-                && condition.reason == Reason::WaitingForWave.as_str()
-        });
-        let known = status.conditions.iter().filter(|condition| condition.status != "Unknown");
+        let stale = conditions::find_false(&status.conditions, ConditionType::UpToDate.as_str());
+        let waits_for_wave = stale.is_some_and(|one| one.reason == Reason::WaitingForWave.as_str());
+        let known =
+            status.conditions.iter().filter_map(|one| Some((one.type_.clone(), conditions::holds(one)?)));
         Self {
             at: seconds(at),
             phase: status.phase.map(quorate_api::status::Phase::as_str),
-            conditions: known
-                .map(|condition| (condition.type_.clone(), condition.status == "True"))
-                .collect(),
+            conditions: known.collect(),
             waits_for_wave,
         }
     }

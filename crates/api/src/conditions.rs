@@ -1,6 +1,11 @@
-//! Condition types. Users match on them, so a type keeps its name.
+//! Condition types, and how conditions are set and read. Users match on a type, so it keeps its name.
 
 use std::fmt;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::jiff::Timestamp;
+
+use crate::reason::{Explanation, Reason};
 
 /// The type of a condition in `status.conditions`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -91,5 +96,83 @@ impl ConditionType {
 impl fmt::Display for ConditionType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+/// The condition of a type.
+pub fn find<'a>(conditions: impl IntoIterator<Item = &'a Condition>, type_: &str) -> Option<&'a Condition> {
+    conditions.into_iter().find(|one| one.type_ == type_)
+}
+
+/// The condition of a type, if it is true.
+pub fn find_true<'a>(
+    conditions: impl IntoIterator<Item = &'a Condition>,
+    type_: &str,
+) -> Option<&'a Condition> {
+    find(conditions, type_).filter(|one| holds(one) == Some(true))
+}
+
+/// The condition of a type, if it is false.
+pub fn find_false<'a>(
+    conditions: impl IntoIterator<Item = &'a Condition>,
+    type_: &str,
+) -> Option<&'a Condition> {
+    find(conditions, type_).filter(|one| holds(one) == Some(false))
+}
+
+/// Whether the condition of a type is true. One that is absent is not.
+pub fn is_true<'a>(conditions: impl IntoIterator<Item = &'a Condition>, type_: &str) -> bool {
+    find_true(conditions, type_).is_some()
+}
+
+/// Whether a condition is true; `None` if nobody knows.
+pub fn holds(condition: &Condition) -> Option<bool> {
+    match condition.status.as_str() {
+        "True" => Some(true),
+        "False" => Some(false),
+        _ => None,
+    }
+}
+
+/// The reason and the message of a condition; `None` for a reason of a newer operator.
+pub fn explanation(condition: &Condition) -> Option<Explanation> {
+    Some(Explanation::new(Reason::named(&condition.reason)?, &*condition.message))
+}
+
+/// Sets one condition: `None` where nobody knows whether it holds. Its time changes only with its status.
+pub fn set(
+    conditions: &mut Vec<Condition>,
+    type_: &str,
+    holds: impl Into<Option<bool>>,
+    why: &Explanation,
+    generation: Option<i64>,
+    now: Timestamp,
+) {
+    let status = match holds.into() {
+        Some(true) => "True",
+        Some(false) => "False",
+        None => "Unknown",
+    };
+    let at = conditions.iter().position(|one| one.type_ == type_);
+    let before = at.map(|at| &conditions[at]).filter(|before| before.status == status);
+    let condition = Condition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        reason: why.reason().to_string(),
+        message: why.message().to_owned(),
+        last_transition_time: before.map_or_else(|| Time(now), |before| before.last_transition_time.clone()),
+        observed_generation: generation,
+    };
+    match at {
+        Some(at) => conditions[at] = condition,
+        None => conditions.push(condition),
+    }
+}
+
+/// Gives a condition that exists another reason and message.
+pub fn explain(conditions: &mut [Condition], type_: &str, why: &Explanation) {
+    if let Some(condition) = conditions.iter_mut().find(|one| one.type_ == type_) {
+        why.reason().as_str().clone_into(&mut condition.reason);
+        why.message().clone_into(&mut condition.message);
     }
 }
