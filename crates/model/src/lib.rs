@@ -59,5 +59,5 @@ pub use record::Record;
 pub use refusal::Refusal;
 pub use snapshot::Snapshot;
 pub use target::Target;
-pub use time::{ClockDifference, Instant, Present, Span};
+pub use time::{Backoff, ClockDifference, Instant, Present, Span};
 pub use version::{Minor, Version};

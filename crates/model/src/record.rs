@@ -17,7 +17,7 @@ use crate::restore::Restore;
 use crate::rotation::Rotation;
 use crate::snapshot::{Authority, DEFRAGMENT_DEADLINE};
 use crate::target::{Medium, Target};
-use crate::time::{Instant, Span};
+use crate::time::{Backoff, Instant, Span};
 use crate::version::{Minor, Version};
 pub use doubt::RecordDoubt;
 pub use replacement::{Loss, Replaced, Replacement, ReplacementEnd, Suspicion};
@@ -147,11 +147,9 @@ pub struct FailedLearners {
     pub at: Instant,
 }
 
-/// The delay after the first failed learner. What keeps one from running may be over in a moment.
-const FIRST_LEARNER_DELAY: Span = Span::seconds(60);
-
-/// The delay stops growing here: whoever has put the cause right does not wait for longer.
-const LONGEST_LEARNER_DELAY: Span = Span::seconds(3600);
+/// The delays after failed learners. What keeps one from running may be over in a moment, and whoever has put the cause right waits for an
+/// hour at most.
+const LEARNER_DELAYS: Backoff = Backoff { first: Span::seconds(60), longest: Span::seconds(3600) };
 
 /// What is recorded of one member.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -221,8 +219,7 @@ pub enum Abandoned {
 impl FailedLearners {
     /// When the next learner is added: after a delay that doubles with each failure.
     pub fn next_try(&self) -> Instant {
-        let factor = 2_u64.checked_pow(self.count.saturating_sub(1)).unwrap_or(u64::MAX);
-        self.at + Span(FIRST_LEARNER_DELAY.0.saturating_mul(factor)).min(LONGEST_LEARNER_DELAY)
+        self.at + LEARNER_DELAYS.after(self.count)
     }
 
     /// Whether the next learner has to wait. A failure in the future does not count: the clock was set back.

@@ -18,6 +18,23 @@ impl Span {
     }
 }
 
+/// A delay that doubles with each failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    /// The delay after the first failure.
+    pub first: Span,
+    /// The delay stops growing here.
+    pub longest: Span,
+}
+
+impl Backoff {
+    /// The delay after so many failures. After none it is that after the first.
+    pub fn after(self, failures: u32) -> Span {
+        let factor = 2_u64.saturating_pow(failures.saturating_sub(1));
+        Span(self.first.0.saturating_mul(factor)).min(self.longest)
+    }
+}
+
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 / 1000 {

@@ -7,16 +7,14 @@
 use std::cmp::Reverse;
 
 use quorate_model::snapshot::{StatusReply, TransferAttempt};
-use quorate_model::{Effect, EtcdCall, MemberId, MemberName, Span, Step, Waiting};
+use quorate_model::{Backoff, Effect, EtcdCall, MemberId, MemberName, Span, Step, Waiting};
 
 use crate::draft::{Draft, Progress};
 
-/// The delay after every member was tried once. etcd's election timeout is 1 s by default and a few seconds where members are far
-/// apart, so attempts at this distance stop writes for a small part of the time.
-const FIRST_DELAY: Span = Span::seconds(30);
-
-/// The delay stops growing here. A disk that works again, or a network that recovered, is found within this time.
-const LONGEST_DELAY: Span = Span::seconds(600);
+/// The delays after every member was tried once. etcd's election timeout is 1 s by default and a few seconds where members are far
+/// apart, so attempts at this distance stop writes for a small part of the time. A disk that works again, or a network that recovered, is
+/// found within the longest one.
+const DELAYS: Backoff = Backoff { first: Span::seconds(30), longest: Span::seconds(600) };
 
 /// Moves leadership away from a member. Done when it does not lead, or when no other voter is healthy: then etcd elects after the
 /// removal or the restart.
@@ -59,8 +57,6 @@ fn targets<'a>(draft: &Draft<'a>, leader: &MemberName) -> Vec<(MemberName, &'a S
 /// the future does not count: the clock was set back, and waiting for it could take any time.
 fn is_delay_over(draft: &Draft<'_>, attempts: &[TransferAttempt], able: usize) -> bool {
     let Some(last) = attempts.last().filter(|last| last.at <= draft.now) else { return true };
-    let doublings = u32::try_from(attempts.len().saturating_sub(able)).unwrap_or(u32::MAX);
-    let factor = 2_u64.checked_pow(doublings).unwrap_or(u64::MAX);
-    let delay = Span(FIRST_DELAY.0.saturating_mul(factor)).min(LONGEST_DELAY);
-    draft.now - last.at >= delay
+    let rounds = u32::try_from((attempts.len() + 1).saturating_sub(able)).unwrap_or(u32::MAX);
+    draft.now - last.at >= DELAYS.after(rounds)
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use quorate_model::snapshot::{NearlyUsedUp, VolumeSpace};
-use quorate_model::{Instant, MemberName, Snapshot, Span};
+use quorate_model::{Backoff, Instant, MemberName, Snapshot, Span};
 
 use crate::command::Task;
 
@@ -18,8 +18,8 @@ const ENTRY: u64 = 3 << 20;
 const ASK_AGAIN: Span = Span::seconds(300);
 
 /// Between two requests to a member. Looks of a calm cluster are 30 s apart, others come within 10 s. Where many small entries are written,
-/// replies show that their bound says little: then it doubles with each, up to [`ASK_AGAIN`].
-const PAUSE: Span = Span::seconds(20);
+/// replies show that their bound says little: then it doubles with each.
+const PAUSES: Backoff = Backoff { first: Span::seconds(20), longest: ASK_AGAIN };
 const PAUSE_IF_NEARLY_USED_UP: Span = Span::seconds(8);
 
 /// After a failure: the agent is older than the operator, or a policy of the network admits no request.
@@ -126,8 +126,7 @@ impl Known {
 
 impl Known {
     fn pause(&self) -> Span {
-        let doubled = 1 << self.calm.min(8);
-        Span(PAUSE.0 * doubled).min(ASK_AGAIN)
+        PAUSES.after(self.calm.saturating_add(1))
     }
 }
 

@@ -8,7 +8,7 @@ use quorate_api::EtcdCluster;
 use quorate_manifests::cert_manager::{self, Certificate, Read};
 use quorate_manifests::{Kind, target};
 use quorate_model::snapshot::SeenCertificate;
-use quorate_model::{ClusterRef, DeletedObject, Instant, KubeEffect, Leaf, Snapshot, Span};
+use quorate_model::{Backoff, ClusterRef, DeletedObject, Instant, KubeEffect, Leaf, Snapshot, Span};
 use serde_json::Value;
 
 use crate::command::Task;
@@ -16,12 +16,11 @@ use crate::memory::Writes;
 use crate::objects::{ClusterView, Object, Versions};
 use crate::reply::WriteError;
 
-/// How long Certificates that are issued and as they should be are not read again, and the first pause before one is put right again. An edit of the spec
-/// ends both.
+/// How long Certificates that are issued and as they should be are not read again. An edit of the spec ends it.
 const HOLDS: Span = Span::seconds(60);
 
-/// The longest pause before a Certificate is put right again that somebody changes back.
-const LONGEST: Span = Span::seconds(3600);
+/// The pauses before a Certificate is put right again that somebody changes back. An edit of the spec ends them.
+const PAUSES: Backoff = Backoff { first: HOLDS, longest: Span::seconds(3600) };
 
 /// What is kept of it from pass to pass.
 #[derive(Clone, Debug, Default)]
@@ -278,8 +277,7 @@ fn of(cluster: &EtcdCluster) -> Spec {
 fn tried(all: &mut BTreeMap<Leaf, Tried>, leaf: Leaf, generation: Option<i64>, now: Instant) {
     let before = all.get(&leaf).filter(|before| before.generation == generation);
     let times = before.map_or(0, |before| before.times) + 1;
-    let pause = HOLDS.0.saturating_mul(2_u64.saturating_pow(times - 1)).min(LONGEST.0);
-    all.insert(leaf, Tried { times, generation, next: now + Span(pause) });
+    all.insert(leaf, Tried { times, generation, next: now + PAUSES.after(times) });
 }
 
 #[cfg(test)]

@@ -2,16 +2,13 @@
 //! the node has no room for them, or not the label that they ask for. The scheduler does not know it and sends the next one there too.
 
 use crate::names::Uid;
-use crate::{Instant, Span};
+use crate::{Backoff, Instant, Span};
 
 /// So many are replaced at once: most have ended for good reason, such as an eviction.
 const AT_ONCE: u32 = 2;
 
-/// The first delay; it doubles from Pod to Pod.
-const FIRST: Span = Span::seconds(10);
-
-/// The longest delay.
-const LONGEST: Span = Span::seconds(300);
+/// The delays from Pod to Pod after that.
+const DELAYS: Backoff = Backoff { first: Span::seconds(10), longest: Span::seconds(300) };
 
 /// How long a Pod must have been ready for the ones before it not to count any more.
 pub const RAN_WELL_FOR: Span = Span::seconds(180);
@@ -30,9 +27,10 @@ pub struct EndedPods {
 impl EndedPods {
     /// How long the last one stays before the next is created.
     pub fn delay(&self) -> Span {
-        let Some(doublings) = self.times.checked_sub(AT_ONCE + 1) else { return Span::seconds(0) };
-        // Ten doublings are far beyond the longest delay.
-        Span(FIRST.0 << doublings.min(10)).min(LONGEST)
+        match self.times.saturating_sub(AT_ONCE) {
+            0 => Span::seconds(0),
+            late => DELAYS.after(late),
+        }
     }
 }
 

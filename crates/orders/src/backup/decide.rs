@@ -13,7 +13,7 @@ use quorate_api::status::{EtcdClusterStatus, MemberStatus};
 use quorate_api::{ConditionType, EtcdBackup, EtcdCluster, Explanation, Reason, conditions, duration, keys};
 use quorate_manifests::backup::{self, ExistingOrder, Of};
 use quorate_manifests::record;
-use quorate_model::{ClusterId, Instant, MemberName};
+use quorate_model::{Backoff, ClusterId, Instant, MemberName, Span};
 
 use super::bound::Place;
 use super::learned::{self, Learned};
@@ -22,10 +22,8 @@ use crate::outcome::{JobOutcome, Reply};
 use crate::ready;
 use crate::time::timestamp;
 
-/// The delay before the second attempt, in milliseconds; it doubles with each.
-pub(crate) const FIRST_DELAY: i64 = 30_000;
-/// The longest delay.
-pub(super) const LONGEST_DELAY: i64 = 600_000;
+/// The delays before the next attempt.
+pub(super) const DELAYS: Backoff = Backoff { first: Span::seconds(30), longest: Span::seconds(600) };
 
 /// How long in milliseconds a view of an EtcdBackup can be older than its Job: what is written is in the cache long before.
 const OLD_VIEW: i64 = 60_000;
@@ -280,14 +278,8 @@ pub fn state(
 }
 
 /// Whether it is waited until then. A time beyond the longest delay is of a clock that was ahead, and would hold up the schedule as well.
-pub(super) fn is_put_off(next: i64, now: Instant, longest: i64) -> bool {
-    (1..=longest).contains(&next.saturating_sub(now.0))
-}
-
-/// The delay after so many failed attempts, in milliseconds.
-fn delay(failed: u32) -> i64 {
-    let doubled = failed.saturating_sub(1).min(16);
-    FIRST_DELAY.saturating_mul(1 << doubled).min(LONGEST_DELAY)
+pub(super) fn is_put_off(next: i64, now: Instant, longest: Span) -> bool {
+    next > now.0 && Instant(next) - now <= longest
 }
 
 /// It is complete or has failed: its Job goes, and the finalizer where no object has to be removed later.
@@ -311,7 +303,7 @@ pub(super) fn before_the_next(seen: Seen<'_>, status: &EtcdBackupStatus) -> Opti
         return Some(Act::DeleteJob(job.metadata.name.clone().unwrap_or_default()));
     }
     let next = status.next_attempt.as_ref().map(|next| next.0.as_millisecond());
-    let next = next.filter(|next| is_put_off(*next, seen.now, LONGEST_DELAY));
+    let next = next.filter(|next| is_put_off(*next, seen.now, DELAYS.longest));
     next.map(|next| Act::Wait(Some(Instant(next))))
 }
 
@@ -487,7 +479,7 @@ fn scratch(failure: &Failure) -> Option<u64> {
 
 /// The next attempt, where one is left and the deadline admits it.
 pub(super) fn try_again(seen: Seen<'_>, mut status: EtcdBackupStatus, why: &Explanation) -> Decision {
-    let next = seen.now.0.saturating_add(delay(status.attempts));
+    let next = (seen.now + DELAYS.after(status.attempts)).0;
     let (attempts, retries) = (status.attempts, seen.backup.spec.retries);
     // A look costs nobody anything.
     let is_last = attempts > retries && seen.backup.spec.existing.is_none();

@@ -3,16 +3,16 @@
 use quorate_api::backup::{BackupCondition, BackupPhase, EtcdBackupStatus};
 use quorate_api::job::{FailureKind, RemoveOrder, Task as _};
 use quorate_api::{EtcdBackup, Explanation, Reason, keys};
-use quorate_model::Instant;
+use quorate_model::{Backoff, Instant, Span};
 
-use super::decide::{Act, Decision, FIRST_DELAY, Seen, User, has_finalizer, state};
-use super::queue::{FIRST_MINUTES, is_held};
+use super::decide::{Act, DELAYS, Decision, Seen, User, has_finalizer, state};
+use super::queue::{FIRST_MINUTES, is_held, longest_removal_delay};
 use crate::gate::{self, Removal, Unsafe};
 use crate::outcome::{NOT_ASKED, Reply};
 use crate::time::timestamp;
 
-/// The longest delay between two removals from a store that refuses them: four hours.
-pub(super) const LONGEST_REMOVAL_DELAY: i64 = 14_400_000;
+/// The delays between two removals from a store that refuses them.
+pub(super) const REMOVAL_DELAYS: Backoff = Backoff { longest: Span::seconds(4 * 3600), ..DELAYS };
 
 /// What is next.
 pub(crate) fn decide(seen: Seen<'_>, mut status: EtcdBackupStatus) -> Decision {
@@ -157,12 +157,6 @@ fn next_in_turn(seen: Seen<'_>, status: EtcdBackupStatus) -> Decision {
     removing(seen, status, &text, Act::Wait(None))
 }
 
-/// The delay after a removal that failed, in milliseconds: it grows with every one that this store refuses.
-fn removal_delay(failed: u32) -> i64 {
-    let doubled = failed.saturating_sub(1).min(16);
-    FIRST_DELAY.saturating_mul(1 << doubled).min(LONGEST_REMOVAL_DELAY)
-}
-
 /// The next removal.
 fn next(seen: Seen<'_>, mut status: EtcdBackupStatus) -> Decision {
     status.removals = status.removals.saturating_add(1);
@@ -174,9 +168,9 @@ fn next(seen: Seen<'_>, mut status: EtcdBackupStatus) -> Decision {
 
 /// The removal failed. It is tried again for ever, because a person may mend the store meanwhile; the message says how else it ends.
 fn again(seen: Seen<'_>, status: EtcdBackupStatus, reason: Reason, message: &str) -> Decision {
-    let longest = if seen.all_go { FIRST_MINUTES } else { LONGEST_REMOVAL_DELAY };
-    let delay = removal_delay(status.removals.saturating_add(seen.failed_removals)).min(longest);
-    at_later(seen, status, reason, message, delay)
+    // It grows with every one that this store refuses.
+    let delay = REMOVAL_DELAYS.after(status.removals.saturating_add(seen.failed_removals));
+    at_later(seen, status, reason, message, delay.min(longest_removal_delay(seen.all_go)))
 }
 
 /// The Job of the removal in the status is refused: it rests, and others may be admitted meanwhile.
@@ -204,9 +198,9 @@ fn at_later(
     mut status: EtcdBackupStatus,
     reason: Reason,
     message: &str,
-    delay: i64,
+    delay: Span,
 ) -> Decision {
-    let next = Instant(seen.now.0.saturating_add(delay));
+    let next = seen.now + delay;
     status.next_attempt = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(timestamp(next)));
     let text = format!(
         "its object cannot be removed: {message}. It is tried again at {}. {}",

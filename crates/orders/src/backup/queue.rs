@@ -3,10 +3,10 @@
 use kube_core::ResourceExt as _;
 use quorate_api::backup::{BackupPhase, DeletionPolicy, EtcdBackupStatus};
 use quorate_api::{Destination, EtcdBackup, keys};
-use quorate_model::Instant;
+use quorate_model::{Instant, Span};
 
-use super::decide::{LONGEST_DELAY, has_finalizer, is_put_off};
-use super::ending::LONGEST_REMOVAL_DELAY;
+use super::decide::{DELAYS, has_finalizer, is_put_off};
+use super::ending::REMOVAL_DELAYS;
 
 /// The backup that this one waits for, if any: one of the same source that runs, or that is older and due. One that is taken without
 /// the quorum waits only for what runs: those before it may be waiting for the quorum that is lost.
@@ -59,7 +59,7 @@ fn turn(backup: &EtcdBackup) -> (bool, Option<i64>, String) {
 }
 
 /// A removal that came to nothing in its first minutes does not hold up others: it waits for a restore, or for its Pod to end.
-pub(super) const FIRST_MINUTES: i64 = 600_000;
+pub(super) const FIRST_MINUTES: Span = Span::seconds(600);
 
 /// What holds up the removal of an object from a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,7 +121,7 @@ pub fn removals<'a>(
         match (tried(other), next_attempt(other)) {
             // Its Job was refused: others may be admitted.
             (0, Some(next)) if next > now.0 => false,
-            (0, _) => is_before && now.0.saturating_sub(*deleted) < FIRST_MINUTES,
+            (0, _) => is_before && now - Instant(*deleted) < FIRST_MINUTES,
             (_, None) => true,
             (_, Some(next)) => is_held(next, now, all_go) || is_before,
         }
@@ -141,7 +141,11 @@ pub fn removals<'a>(
 
 /// Whether a removal still waits for its time. A time of before the deletion of the namespace may be hours away.
 pub(super) fn is_held(next: i64, now: Instant, all_go: bool) -> bool {
-    is_put_off(next, now, if all_go { FIRST_MINUTES } else { LONGEST_REMOVAL_DELAY })
+    is_put_off(next, now, longest_removal_delay(all_go))
+}
+
+pub(super) fn longest_removal_delay(all_go: bool) -> Span {
+    if all_go { FIRST_MINUTES } else { REMOVAL_DELAYS.longest }
 }
 
 fn tried(backup: &EtcdBackup) -> u32 {
@@ -157,7 +161,7 @@ pub(super) fn phase(backup: &EtcdBackup) -> BackupPhase {
 }
 
 pub(super) fn rests(backup: &EtcdBackup, now: Instant) -> bool {
-    next_attempt(backup).is_some_and(|next| is_put_off(next, now, LONGEST_DELAY))
+    next_attempt(backup).is_some_and(|next| is_put_off(next, now, DELAYS.longest))
 }
 
 /// The oldest first. Times have whole seconds, so names decide among those of one second.

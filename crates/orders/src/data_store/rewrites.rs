@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use quorate_model::{Instant, Span};
+use quorate_model::{Backoff, Instant, Span};
 
 /// How long a write counts.
 const COUNTS_FOR: Span = Span::seconds(600);
@@ -10,8 +10,8 @@ const COUNTS_FOR: Span = Span::seconds(600);
 /// So many are nothing special: a person tries something.
 const FREE: usize = 3;
 
-/// The first and the longest pause after further ones.
-const PAUSE: (u64, u64) = (5, 60);
+/// The pauses after further ones.
+const PAUSES: Backoff = Backoff { first: Span::seconds(5), longest: Span::seconds(60) };
 
 /// Whether something else changes an object again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,10 +37,9 @@ impl Rewrites {
     /// Whether that did not last the last times.
     pub fn contest(&mut self, now: Instant) -> Contest {
         self.0.retain(|at| *at <= now && now - *at < COUNTS_FOR);
-        let more = self.0.len().saturating_sub(FREE);
+        let more = u32::try_from(self.0.len().saturating_sub(FREE)).unwrap_or(u32::MAX);
         let Some(last) = self.0.back().filter(|_| more > 0) else { return Contest::None };
-        let seconds = PAUSE.0.saturating_mul(1 << more.saturating_sub(1).min(16)).min(PAUSE.1);
-        if now - *last < Span::seconds(seconds) { Contest::Pauses } else { Contest::Goes }
+        if now - *last < PAUSES.after(more) { Contest::Pauses } else { Contest::Goes }
     }
 }
 
