@@ -4,7 +4,7 @@
 pub mod in_place;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use k8s_openapi::jiff::SignedDuration;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use quorate_api::backup::{
     BackupCondition, BackupPhase, BackupSource, Compression, DEFAULT_RETRIES, DeletionPolicy, EtcdBackupSpec,
     EtcdBackupStatus,
@@ -53,20 +53,24 @@ pub fn read(
     backup: Result<Option<&EtcdBackup>, &str>,
     now: Instant,
 ) -> Option<BackupBefore> {
-    let (_, before) = wanted(cluster, Some(now))?;
+    let (spec, before) = wanted(cluster, Some(now))?;
     let name = name(cluster, before);
     let state = match backup {
         Ok(None) => BackupState::Missing,
-        Ok(Some(backup)) => state(cluster, backup, before, now),
+        Ok(Some(backup)) => state(cluster, &object(cluster, spec, before), backup, before, now),
         Err(why) => BackupState::Unknown(format!("EtcdBackup {name} could not be read: {why}")),
     };
     Some(BackupBefore { before, name, state })
 }
 
-/// The object as it is created. It has no owner: it stays when the cluster is deleted.
+/// The object as it is created.
 pub(crate) fn backup(cluster: &EtcdCluster) -> Option<EtcdBackup> {
-    let (Spec { destination, encryption, deadline, rate_limit, job_template }, before) =
-        wanted(cluster, None)?;
+    wanted(cluster, None).map(|(spec, before)| object(cluster, spec, before))
+}
+
+/// It has no owner: it stays when the cluster is deleted.
+fn object(cluster: &EtcdCluster, spec: &Spec, before: BackupPurpose) -> EtcdBackup {
+    let Spec { destination, encryption, deadline, rate_limit, job_template } = spec;
     let spec = EtcdBackupSpec {
         destination: destination.clone(),
         encryption: encryption.clone(),
@@ -75,7 +79,7 @@ pub(crate) fn backup(cluster: &EtcdCluster) -> Option<EtcdBackup> {
         job_template: crate::job::template_of_cluster(job_template.clone(), cluster).map(Box::new),
         ..EtcdBackupSpec::default()
     };
-    Some(ordered(cluster, name(cluster, before), spec))
+    ordered(cluster, name(cluster, before), spec)
 }
 
 /// An EtcdBackup of this cluster that the operator orders: what its spec has beside is the same for all.
@@ -96,42 +100,84 @@ fn ordered(cluster: &EtcdCluster, name: String, spec: EtcdBackupSpec) -> EtcdBac
     EtcdBackup { metadata, spec, status: None }
 }
 
-/// Whether an EtcdBackup is the one that was ordered, as far as data are concerned. Who may create EtcdBackups may create one of its name, too.
-fn is_as_ordered(ordered: &EtcdBackup, given: &EtcdBackup) -> bool {
-    let uid = |backup: &EtcdBackup| backup.metadata.annotations.as_ref()?.get(keys::CLUSTER_UID).cloned();
-    // What may differ: an edit of the order, or of its cluster, does not make the data others.
-    let of_data = |spec: &EtcdBackupSpec| EtcdBackupSpec {
+/// What was ordered, by which an EtcdBackup of that name is judged: who may create EtcdBackups may create one of its name, too.
+struct Order<'a> {
+    /// The EtcdBackup as the operator creates it.
+    object: &'a EtcdBackup,
+    /// What asks for it.
+    by: &'static str,
+    /// What it comes after, and when that was. Whoever creates one beforehand, under the name that it will have, gives no backup of what is written
+    /// until then.
+    after: Option<(&'static str, Timestamp)>,
+    /// The etcd cluster whose data are the present ones. A restore replaces it, and the uid of the EtcdCluster stays.
+    present: Option<ClusterId>,
+    /// How old a complete one is, if it is too old.
+    too_old: &'a dyn Fn(&EtcdBackupStatus) -> Option<&'static str>,
+    /// What can be done where it cannot be used.
+    way_out: String,
+}
+
+impl Order<'_> {
+    /// How far an EtcdBackup of this name is.
+    fn judge(&self, given: &EtcdBackup) -> BackupState {
+        let name = self.object.metadata.name.as_deref().unwrap_or_default();
+        let text = |what: &str| format!("EtcdBackup {name} {what}");
+        let failed = |why: &str| BackupState::Failed(text(why) + &self.way_out);
+        let pending = |runs, what: &str| BackupState::Pending { runs, what: text(what) };
+        let missing = "so what was written since would be missing in it";
+        if given.metadata.deletion_timestamp.is_some() {
+            return pending(false, "is being deleted, and another one follows");
+        }
+        let cluster = |backup: &EtcdBackup| {
+            let uid = backup.metadata.annotations.as_ref()?.get(keys::CLUSTER_UID)?;
+            Some((uid.clone(), backup.spec.source.cluster.clone()))
+        };
+        if cluster(given).is_none() || cluster(given) != cluster(self.object) {
+            return failed("was not created for this EtcdCluster");
+        }
+        // Both times are the API server's.
+        let created = given.metadata.creation_timestamp.as_ref();
+        let is_late = |at| created.is_some_and(|created| created.0 + CLOCKS_DIFFER >= at);
+        if let Some((what, _)) = self.after.filter(|(_, at)| !is_late(*at)) {
+            return failed(&format!("was created before {what}, {missing}"));
+        }
+        if of_data(&self.object.spec) != of_data(&given.spec) {
+            let by = self.by;
+            return failed(&format!(
+                "is not what {by} asks for: its source, its destination or its encryption"
+            ));
+        }
+        let status = given.status.clone().unwrap_or_default();
+        let said = |what: &str, type_| format!("{what}{}", said(&status, type_));
+        match status.phase {
+            Some(BackupPhase::Failed) => failed(&said("has failed", BackupCondition::Failed)),
+            Some(BackupPhase::Running) => pending(true, &said("runs", BackupCondition::Running)),
+            Some(BackupPhase::Pending | BackupPhase::Deleting) | None => {
+                pending(false, &said("has not begun", BackupCondition::Pending))
+            }
+            Some(BackupPhase::Complete) => match (self.present, (self.too_old)(&status)) {
+                (None, _) => BackupState::Unknown(text(
+                    "is complete, and status.clusterID is not recorded yet: it may be one of other data",
+                )),
+                (Some(present), _) if taken_of(&status) != Some(present) => failed(&format!(
+                    "is not of the present data (cluster ID {present}), so what was written since they were replaced would be missing in it"
+                )),
+                (Some(_), Some(age)) => failed(&format!("{age}, {missing}")),
+                (Some(_), None) => BackupState::Complete,
+            },
+        }
+    }
+}
+
+/// The spec without what may differ: an edit of the order, or of its cluster, does not make the data others.
+fn of_data(spec: &EtcdBackupSpec) -> EtcdBackupSpec {
+    EtcdBackupSpec {
         compression: Compression::default(),
         deadline: String::new(),
         rate_limit: None,
         retries: 0,
         job_template: None,
         ..spec.clone()
-    };
-    uid(given).is_some() && uid(given) == uid(ordered) && of_data(&ordered.spec) == of_data(&given.spec)
-}
-
-/// How far an EtcdBackup is that was ordered, for people.
-enum Progress {
-    Complete,
-    Failed(String),
-    Runs(String),
-    Waits(String),
-}
-
-fn progress(name: &str, status: &EtcdBackupStatus) -> Progress {
-    match status.phase {
-        Some(BackupPhase::Complete) => Progress::Complete,
-        Some(BackupPhase::Failed) => {
-            Progress::Failed(format!("has failed{}", said(status, BackupCondition::Failed)))
-        }
-        Some(BackupPhase::Running) => {
-            Progress::Runs(format!("EtcdBackup {name} runs{}", said(status, BackupCondition::Running)))
-        }
-        Some(BackupPhase::Pending | BackupPhase::Deleting) | None => {
-            let why = said(status, BackupCondition::Pending);
-            Progress::Waits(format!("EtcdBackup {name} has not begun{why}"))
-        }
     }
 }
 
@@ -165,82 +211,28 @@ fn default_deadline(before: BackupPurpose) -> &'static str {
     }
 }
 
-fn state(cluster: &EtcdCluster, backup: &EtcdBackup, before: BackupPurpose, now: Instant) -> BackupState {
-    let name = name(cluster, before);
-    let way_out = match before {
-        BackupPurpose::Upgrade(_) => format!(
-            ". Delete EtcdBackup {name}, and another one is taken; or remove spec.upgrade.backupBefore to upgrade without a backup"
+fn state(
+    cluster: &EtcdCluster,
+    object: &EtcdBackup,
+    given: &EtcdBackup,
+    before: BackupPurpose,
+    now: Instant,
+) -> BackupState {
+    let (by, way_out) = match before {
+        BackupPurpose::Upgrade(_) => (
+            "spec.upgrade.backupBefore",
+            format!(
+                ". Delete EtcdBackup {}, and another one is taken; or remove spec.upgrade.backupBefore to upgrade without a backup",
+                name(cluster, before)
+            ),
         ),
-        BackupPurpose::Deletion { .. } => String::new(),
+        BackupPurpose::Deletion { .. } => ("spec.deletion.finalBackup", String::new()),
     };
-    let failed = |why: &str| BackupState::Failed(format!("EtcdBackup {name} {why}{way_out}"));
-    if backup.metadata.deletion_timestamp.is_some() {
-        return BackupState::Pending(format!("EtcdBackup {name} is being deleted, and another one follows"));
-    }
-    if !is_of(cluster, backup) {
-        return failed("was not created for this EtcdCluster");
-    }
-    if !is_after_the_order(cluster, backup, now) {
-        return failed(
-            "was created before the EtcdCluster was deleted, so what was written since would be missing in it",
-        );
-    }
-    if !self::backup(cluster).is_some_and(|ordered| is_as_ordered(&ordered, backup)) {
-        let field = field(before);
-        return failed(&format!(
-            "is not what {field} asks for: its source, its destination or its encryption"
-        ));
-    }
-    let status = backup.status.clone().unwrap_or_default();
-    match progress(&name, &status) {
-        Progress::Complete => match present_id(cluster) {
-            None => BackupState::Unknown(format!(
-                "EtcdBackup {name} is complete, and status.clusterID is not recorded yet: it may be one of other data"
-            )),
-            Some(present) if taken_of(&status) != Some(present) => failed(&format!(
-                "is not of the present data (cluster ID {present}), so what was written since they were replaced would be missing in it"
-            )),
-            Some(_) if is_fresh(&status, before, now) => BackupState::Complete,
-            Some(_) => failed(match before {
-                BackupPurpose::Upgrade(_) => {
-                    "is more than a day old, so what was written since would be missing in it"
-                }
-                BackupPurpose::Deletion { .. } => {
-                    "began more than 30 minutes ago, so what was written since would be missing in it"
-                }
-            }),
-        },
-        Progress::Failed(why) => failed(&why),
-        Progress::Runs(what) | Progress::Waits(what) => BackupState::Pending(what),
-    }
-}
-
-fn is_of(cluster: &EtcdCluster, backup: &EtcdBackup) -> bool {
-    let annotations = backup.metadata.annotations.as_ref();
-    let uid = annotations.and_then(|annotations| annotations.get(keys::CLUSTER_UID));
-    uid.is_some()
-        && uid == cluster.metadata.uid.as_ref()
-        && backup.spec.source.cluster == cluster.metadata.name
-}
-
-/// Whether the API server stored a final backup after the deletion: whoever creates one beforehand, under the name that it will have, gives no
-/// backup of what is written until then. Both times are the API server's.
-fn is_after_the_order(cluster: &EtcdCluster, backup: &EtcdBackup, now: Instant) -> bool {
-    let Some(deleted) = data_store::ends_since(cluster, Some(now)) else { return true };
-    backup.metadata.creation_timestamp.as_ref().is_some_and(|created| created.0 + CLOCKS_DIFFER >= deleted)
-}
-
-/// The field that orders it.
-fn field(before: BackupPurpose) -> &'static str {
-    match before {
-        BackupPurpose::Upgrade(_) => "spec.upgrade.backupBefore",
-        BackupPurpose::Deletion { .. } => "spec.deletion.finalBackup",
-    }
-}
-
-/// The etcd cluster whose data the EtcdCluster has now. A restore replaces it, and the uid of the EtcdCluster stays.
-fn present_id(cluster: &EtcdCluster) -> Option<ClusterId> {
-    cluster.status.as_ref()?.cluster_id.as_ref()?.parse().ok()
+    let deleted = data_store::ends_since(cluster, Some(now));
+    let after = deleted.map(|deleted| ("the EtcdCluster was deleted", deleted));
+    let present = cluster.status.as_ref().and_then(|status| status.cluster_id.as_ref()?.parse().ok());
+    Order { object, by, after, present, too_old: &|status| too_old(status, before, now), way_out }
+        .judge(given)
 }
 
 /// The etcd cluster that a backup is of.
@@ -248,32 +240,23 @@ fn taken_of(status: &EtcdBackupStatus) -> Option<ClusterId> {
     status.result.as_ref()?.cluster_id.parse().ok()
 }
 
-fn is_fresh(status: &EtcdBackupStatus, before: BackupPurpose, now: Instant) -> bool {
-    let (limit, since) = match before {
+/// How old a complete one is, if too much may have been written since.
+fn too_old(status: &EtcdBackupStatus, before: BackupPurpose, now: Instant) -> Option<&'static str> {
+    let result = status.result.as_ref();
+    let (limit, since, age) = match before {
         BackupPurpose::Upgrade(_) => {
-            (FRESH, status.result.as_ref().and_then(|result| result.finished.as_ref()))
+            (FRESH, result.and_then(|result| result.finished.as_ref()), "is more than a day old")
         }
         BackupPurpose::Deletion { .. } => {
-            (FINAL_FRESH, status.result.as_ref().and_then(|result| result.started.as_ref()))
+            (FINAL_FRESH, result.and_then(|result| result.started.as_ref()), "began more than 30 minutes ago")
         }
     };
-    since.is_some_and(|since| now - instant(status.seen_by_then(since)) <= limit)
-}
-
-/// When it was complete.
-fn completed(status: &EtcdBackupStatus) -> Option<Instant> {
-    status.completed().map(instant)
+    let is_fresh = since.is_some_and(|since| now - instant(status.seen_by_then(since)) <= limit);
+    (!is_fresh).then_some(age)
 }
 
 fn instant(time: &Time) -> Instant {
     Instant(time.0.as_millisecond())
-}
-
-/// When the operator saw that it was complete: by its own clock, whatever that of the Job's node is.
-fn seen_complete(status: &EtcdBackupStatus) -> Option<Instant> {
-    let finished = completed(status)?;
-    let seen = conditions::find_true(&status.conditions, BackupCondition::Complete.as_str());
-    Some(seen.map_or(finished, |seen| Instant(seen.last_transition_time.0.as_millisecond())))
 }
 
 /// The reason and the message of a condition that holds.

@@ -25,7 +25,7 @@ pub(crate) fn before_upgrade(draft: &mut Draft<'_>, to: Minor) -> Progress {
     match &backup.state {
         BackupState::Complete => return Progress::Done,
         BackupState::Failed(why) => draft.wait(Waiting::UpgradeBackupFailed(why.clone())),
-        BackupState::Missing | BackupState::Pending(_) | BackupState::Unknown(_) => {
+        BackupState::Missing | BackupState::Pending { .. } | BackupState::Unknown(_) => {
             let what = take(draft, Step::T0, backup);
             draft.wait(Waiting::UpgradeBackup(what));
         }
@@ -65,7 +65,9 @@ fn take(draft: &mut Draft<'_>, step: Step, backup: &BackupBefore) -> String {
             draft.propose(Effect::kube(step, KubeEffect::CreateBackup { name: backup.name.clone() }));
             format!("EtcdBackup {} is created", backup.name)
         }
-        BackupState::Pending(what) | BackupState::Unknown(what) | BackupState::Failed(what) => what.clone(),
+        BackupState::Pending { what, .. } | BackupState::Unknown(what) | BackupState::Failed(what) => {
+            what.clone()
+        }
         BackupState::Complete => format!("EtcdBackup {} is complete", backup.name),
     }
 }
@@ -85,10 +87,10 @@ fn why_without(draft: &Draft<'_>, backup: &BackupBefore, until: Instant) -> Opti
             format!("whether EtcdBackup {name} is of just now cannot be told by a clock that is {differs} that of the API server")
         }),
         BackupState::Failed(why) => Some(why.clone()),
-        BackupState::Missing | BackupState::Pending(_) if !runs => {
+        BackupState::Missing | BackupState::Pending { .. } if !runs => {
             Some(format!("no member runs that EtcdBackup {name} could be taken of"))
         }
         BackupState::Missing => late("it was not created"),
-        BackupState::Unknown(what) | BackupState::Pending(what) => late(what),
+        BackupState::Unknown(what) | BackupState::Pending { what, .. } => late(what),
     }
 }

@@ -25,7 +25,7 @@ fn delete(world: &mut World, state: BackupState) {
 }
 
 fn pending() -> BackupState {
-    BackupState::Pending("EtcdBackup final-uid runs".to_owned())
+    BackupState::Pending { runs: true, what: "EtcdBackup final-uid runs".to_owned() }
 }
 
 fn creates(plan: &Plan) -> Vec<&str> {

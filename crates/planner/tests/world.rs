@@ -623,7 +623,7 @@ impl World {
             KubeEffect::RemoveFinalizer => self.seen.finalizer = false,
             KubeEffect::CreateBackup { .. } => {
                 let backup = self.seen.backup_before.as_mut().expect("it is asked for");
-                backup.state = BackupState::Pending("it runs".to_owned());
+                backup.state = BackupState::Pending { runs: true, what: "it runs".to_owned() };
             }
             KubeEffect::Apply(AppliedObject::PeerService) => self.seen.peer_service = Presence::Matches,
             KubeEffect::CreateAuthority { .. }

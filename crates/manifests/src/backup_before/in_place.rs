@@ -1,11 +1,13 @@
 //! The EtcdBackup that comes before a restore in place, of the data that are given up: to where the snapshot is, and encrypted as it is.
 
-use quorate_api::backup::EtcdBackupSpec;
+use k8s_openapi::jiff::Timestamp;
+use quorate_api::backup::{BackupCondition, EtcdBackupSpec};
 use quorate_api::restore::{DEFAULT_STARTING_DEADLINE, TakenBefore};
-use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore, duration};
-use quorate_model::{ClusterId, Instant, Span};
+use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore, conditions, duration};
+use quorate_model::snapshot::BackupState;
+use quorate_model::{Instant, Span};
 
-use super::{CLOCKS_DIFFER, Progress, is_as_ordered, progress, seen_complete, taken_of};
+use super::{Order, instant};
 
 /// For how long it counts once it is complete: at least.
 const COUNTS_AT_LEAST: Span = Span::seconds(30 * 60);
@@ -96,53 +98,18 @@ fn may_be_encrypted(backup: &EtcdBackup, restore: &EtcdRestore) -> bool {
     restore.spec.snapshot.identities_secret.is_some() || result.is_none_or(|result| result.encrypted)
 }
 
-/// How far the EtcdBackup is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
-    /// It is complete since then, of the data that are given up.
-    Complete(Instant),
-    /// It does not become that; why.
-    Failed(String),
-    /// It has not begun, or runs; what it waits for.
-    Pending {
-        /// Whether it has an attempt under way.
-        runs: bool,
-        /// What it does.
-        what: String,
-    },
+/// How far `given` is, which has the name of `object`. How long it counts is told by [`counts_until`].
+pub fn state(restore: &EtcdRestore, object: &EtcdBackup, given: &EtcdBackup) -> BackupState {
+    let ordered = restore.metadata.creation_timestamp.as_ref().map_or(Timestamp::MAX, |created| created.0);
+    let after = Some(("the EtcdRestore was", ordered));
+    let present = restore.spec.cluster_id.parse().ok();
+    Order { object, by: "the EtcdRestore", after, present, too_old: &|_| None, way_out: String::new() }
+        .judge(given)
 }
 
-/// How far `given` is, which has the name of `ordered`. Who may create EtcdBackups may have created it once the uid of the EtcdRestore was
-/// known: it counts only if it is what was ordered.
-pub fn state(restore: &EtcdRestore, ordered: &EtcdBackup, given: &EtcdBackup) -> State {
-    let name = ordered.metadata.name.as_deref().unwrap_or_default();
-    let failed = |why: &str| State::Failed(format!("EtcdBackup {name} {why}"));
-    if given.metadata.deletion_timestamp.is_some() {
-        let what = format!("EtcdBackup {name} is being deleted, and another one follows");
-        return State::Pending { runs: false, what };
-    }
-    // Both times are the API server's.
-    let times = (&given.metadata.creation_timestamp, &restore.metadata.creation_timestamp);
-    let is_later = match times {
-        (Some(given), Some(restore)) => given.0 + CLOCKS_DIFFER >= restore.0,
-        (Some(_) | None, None) | (None, Some(_)) => false,
-    };
-    if !is_later || !is_as_ordered(ordered, given) {
-        return failed(
-            "is not what was ordered for this EtcdRestore: its time, its annotation, its source, its destination or its encryption",
-        );
-    }
-    let status = given.status.clone().unwrap_or_default();
-    match progress(name, &status) {
-        Progress::Complete => {
-            let replaced: Option<ClusterId> = restore.spec.cluster_id.parse().ok();
-            match seen_complete(&status) {
-                Some(at) if taken_of(&status) == replaced => State::Complete(at),
-                Some(_) | None => failed("is complete, and not of the data that this EtcdRestore names"),
-            }
-        }
-        Progress::Failed(why) => failed(&why),
-        Progress::Runs(what) => State::Pending { runs: true, what },
-        Progress::Waits(what) => State::Pending { runs: false, what },
-    }
+/// When the operator saw that one is complete: by its own clock, whatever that of the Job's node is.
+pub fn seen_complete(backup: &EtcdBackup) -> Option<Instant> {
+    let status = backup.status.as_ref()?;
+    let seen = conditions::find_true(&status.conditions, BackupCondition::Complete.as_str());
+    seen.map(|seen| &seen.last_transition_time).or(status.completed()).map(instant)
 }

@@ -26,14 +26,19 @@ pub enum BackupPurpose {
     },
 }
 
-/// How far a backup is.
+/// How far a backup is that was ordered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BackupState {
     /// It does not exist.
     Missing,
-    /// It waits or runs; what it does, for people.
-    Pending(String),
-    /// Whether it exists is not known; why.
+    /// It waits or runs.
+    Pending {
+        /// Whether it has an attempt under way.
+        runs: bool,
+        /// What it does, for people.
+        what: String,
+    },
+    /// Whether it exists, or can be used, is not known; why.
     Unknown(String),
     /// It is in the store.
     Complete,

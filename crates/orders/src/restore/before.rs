@@ -5,9 +5,10 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use quorate_api::restore::{BackupBefore, EtcdRestoreStatus, RestorePhase, TakenBefore};
 use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore, Explanation, Reason, conditions};
-use quorate_manifests::backup_before::in_place::{self, State};
+use quorate_manifests::backup_before::in_place;
 use quorate_manifests::record;
 use quorate_model::Instant;
+use quorate_model::snapshot::BackupState;
 
 use super::backups::Quorum;
 use super::decide::Seen;
@@ -72,28 +73,25 @@ fn go_on(
         );
         return (NextAct::Wait, Explanation::new(Reason::RestoreBackupFirst, text));
     }
-    let object = match in_place::backup(seen.restore, cluster, named(seen), is_of_other, taken) {
-        Ok(object) => object,
+    let object =
+        |taken: &TakenBefore| in_place::backup(seen.restore, cluster, named(seen), is_of_other, taken);
+    let asked = match object(taken) {
+        Ok(asked) => asked,
         Err(why) => {
             taken.refused = Some(why.clone());
             return (NextAct::Wait, failed(seen, taken, &why, None));
         }
     };
-    let Some(given) = found(seen, &taken.name) else {
-        // Recorded and not created, or deleted by a person, so that another one is taken. Its name lets it exist once.
-        let why = match taken.refused.clone() {
-            Some(why) => failed(seen, taken, &why, None),
-            None => first(seen, &format!("EtcdBackup {} is created", taken.name)),
-        };
-        return (NextAct::Backup(Box::new(object)), why);
-    };
-    taken.refused = None;
-    let state = in_place::state(seen.restore, &object, given);
+    let given = found(seen, &taken.name);
+    let state = given.map_or(BackupState::Missing, |given| in_place::state(seen.restore, &asked, given));
     let is_stuck = match &state {
-        State::Pending { runs, .. } => !runs,
-        State::Failed(_) => true,
-        State::Complete(_) => false,
+        BackupState::Missing | BackupState::Complete => false,
+        BackupState::Pending { runs, .. } => !runs,
+        BackupState::Unknown(_) | BackupState::Failed(_) => true,
     };
+    if given.is_some() {
+        taken.refused = None;
+    }
     if is_stuck && !taken.without_quorum && has_no_quorum(seen, cluster) {
         // The quorum was lost since. The other one goes on waiting, and is never completed from the new data.
         *taken = ordered(seen, taken.number.saturating_add(1), true);
@@ -101,23 +99,30 @@ fn go_on(
             seen,
             &format!("no quorum answers, so EtcdBackup {} is taken of what one member has", taken.name),
         );
-        return match in_place::backup(seen.restore, cluster, named(seen), is_of_other, taken) {
-            Ok(object) => (NextAct::Backup(Box::new(object)), why),
-            Err(_) => (NextAct::Wait, why),
-        };
+        let then = object(taken).map_or(NextAct::Wait, |object| NextAct::Backup(Box::new(object)));
+        return (then, why);
     }
     match state {
-        State::Complete(at) => {
-            taken.complete = Some(Time(timestamp(at.min(seen.now))));
+        // Recorded and not created, or deleted by a person, so that another one is taken. Its name lets it exist once.
+        BackupState::Missing => {
+            let why = match taken.refused.clone() {
+                Some(why) => failed(seen, taken, &why, None),
+                None => first(seen, &format!("EtcdBackup {} is created", taken.name)),
+            };
+            (NextAct::Backup(Box::new(asked)), why)
+        }
+        BackupState::Complete => {
+            let at = given.and_then(in_place::seen_complete).map_or(seen.now, |at| at.min(seen.now));
+            taken.complete = Some(Time(timestamp(at)));
             let text = format!("EtcdBackup {} is complete", taken.name);
             (NextAct::Wait, Explanation::new(Reason::RestoreBackupFirst, text))
         }
-        State::Failed(why) => {
+        BackupState::Unknown(why) | BackupState::Failed(why) => {
             let again = taken.name.clone();
             (NextAct::Wait, failed(seen, taken, &why, Some(&again)))
         }
-        State::Pending { what, .. } => {
-            let since = given.metadata.creation_timestamp.as_ref();
+        BackupState::Pending { what, .. } => {
+            let since = given.and_then(|given| given.metadata.creation_timestamp.as_ref());
             let until = since.map(|since| Instant(since.0.as_millisecond()) + in_place::limit(seen.restore));
             let is_late = until.is_some_and(|until| seen.now >= until);
             if is_late && seen.restore.spec.backup_before == BackupBefore::IfPossible {
