@@ -1,7 +1,7 @@
 //! The EtcdBackup that comes before a restore in place, of the data that are given up: to where the snapshot is, and encrypted as it is.
 
 use k8s_openapi::jiff::Timestamp;
-use quorate_api::backup::{BackupCondition, EtcdBackupSpec};
+use quorate_api::backup::{BackupCondition, EtcdBackupSpec, EtcdBackupStatus};
 use quorate_api::restore::{DEFAULT_STARTING_DEADLINE, TakenBefore};
 use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore, conditions, duration};
 use quorate_model::snapshot::BackupState;
@@ -103,7 +103,10 @@ pub fn state(restore: &EtcdRestore, object: &EtcdBackup, given: &EtcdBackup) -> 
     let ordered = restore.metadata.creation_timestamp.as_ref().map_or(Timestamp::MAX, |created| created.0);
     let after = Some(("the EtcdRestore was", ordered));
     let present = restore.spec.cluster_id.parse().ok();
-    Order { object, by: "the EtcdRestore", after, present, too_old: &|_| None, way_out: String::new() }
+    // How long it counts is told by the time at which it was complete.
+    let is_dated = seen_complete(given).is_some();
+    let too_old = |_: &EtcdBackupStatus| (!is_dated).then_some("does not say when it was complete");
+    Order { object, by: "the EtcdRestore", after, present, too_old: &too_old, way_out: String::new() }
         .judge(given)
 }
 

@@ -134,7 +134,11 @@ fn o05_a_backup_that_was_not_ordered_like_this_or_is_of_other_data_does_not_coun
     of_before.spec.existing =
         Some(ExistingObject { key: "k".to_owned(), sha256: SHA256.to_owned(), ..ExistingObject::default() });
     let of_new = stored(&ordered(&asked), complete("b2", "2027-01-15T08:00:00Z"));
-    for bad in [earlier, elsewhere, of_another, of_one, of_before, of_new] {
+    // Nothing says how old its data are.
+    let mut undated = whole();
+    undated.status.as_mut().and_then(|status| status.result.as_mut()).expect("it is complete").finished =
+        None;
+    for bad in [earlier, elsewhere, of_another, of_one, of_before, of_new, undated] {
         assert!(!is_taken(&bad), "{bad:?}");
         let (reason, text) = pending(&decided(&order, &of, &[&bad], NOW).status);
         assert_eq!(reason, "RestoreBackupFailed");
