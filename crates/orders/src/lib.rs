@@ -8,7 +8,6 @@
 //! - [`data_store`]: the DataStore by which Kamaji keeps control planes in an EtcdCluster
 //! - [`gate`]: the one place that refuses a deletion; [`user::gate`] is that of changes of etcd's users
 //! - [`outcome()`]: what a Job has come to
-//! - [`set`]: one condition of a status
 
 pub mod admission;
 pub mod backup;
