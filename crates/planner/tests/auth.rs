@@ -207,7 +207,7 @@ fn auth_is_not_committed_while_the_certificate_of_root_cannot_be_signed() {
         };
         assert_eq!(waiting.iter().filter(|wait| is_told(wait)).count(), 2, "{waiting:?}");
     };
-    says(&mut world, "NoRootCertificate(Lost { secret: \"Secret default/demo-ca\"");
+    says(&mut world, "NoRootCertificate(Lost { secret: \"Secret default/demo-ca\", loss: Missing(");
     world.seen.certificates.as_mut().unwrap().authorities.extend(authority.map(|one| (Ca::Clients, one)));
     world.settle();
     assert!(world.auth.0);

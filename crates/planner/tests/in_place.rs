@@ -340,9 +340,15 @@ fn what_refuses_the_snapshot_refuses_it_while_the_members_serve() {
         change(order.restore.as_mut().expect("it is resolved"));
     };
     let cases: [(Change<'_>, &str); 6] = [
-        (&|world| of(world, &|restore| restore.version = Some(Version::new(3, 7, 0))), "OlderThan"),
-        (&|world| of(world, &|restore| restore.bytes = Some(500 << 20)), "VolumeTooSmall"),
-        (&|world| world.seen.desired.storage.medium = Medium::Memory, "Memory"),
+        (
+            &|world| of(world, &|restore| restore.version = Some(Version::new(3, 7, 0))),
+            "Unfit(OlderThan(Version { major: 3, minor: 7, patch: 0",
+        ),
+        (
+            &|world| of(world, &|restore| restore.bytes = Some(500 << 20)),
+            "Unfit(VolumeTooSmall { bytes: 524288000",
+        ),
+        (&|world| world.seen.desired.storage.medium = Medium::Memory, "Unfit(Memory)"),
         (&|world| world.resize(0), "SizeZero"),
         (
             &|world| {

@@ -308,7 +308,11 @@ fn auth_begins_only_once_the_certificate_of_the_operator_was_issued() {
     assert!(says(&mut world).contains("NotGiven(\"it does not exist\")"), "{}", says(&mut world));
     let other = issued(Leaf::Operator, OTHER, 1, life(world.now, 90));
     given(&mut world).leaves.insert(Leaf::Operator, Ok(other));
-    assert!(says(&mut world).contains("OfAnother"), "{}", says(&mut world));
+    assert!(
+        says(&mut world).contains("NoRootCertificate(OfAnother { leaf: Operator"),
+        "{}",
+        says(&mut world)
+    );
     issue(&mut world, ONE, 1);
     world.settle();
     assert!(world.seen.record.has_credential() && is_copy(&world, Leaf::Operator, ONE, 1));

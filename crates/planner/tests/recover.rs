@@ -440,7 +440,10 @@ fn what_cannot_be_recovered_is_refused_and_nothing_is_stopped() {
     };
     let target =
         |world: &mut World| world.seen.record.target.as_mut().unwrap().version = Version::new(3, 6, 4);
-    refused(&target, "ForgetsEntries");
+    refused(
+        &target,
+        "ForgetsEntries(Version { major: 3, minor: 6, patch: 4 }, Version { major: 3, minor: 6, patch: 5 })",
+    );
     let memory =
         |world: &mut World| world.seen.record.target.as_mut().unwrap().storage.medium = Medium::Memory;
     refused(&memory, "InMemory");
@@ -516,9 +519,9 @@ fn h27_a_member_whose_later_pod_is_elsewhere_is_stopped_only_when_the_node_on_wh
     };
     let just_ready = NodeState::Ready { since: world.now };
     for (state, why) in [
-        (Some(NodeState::NotReady), "former: true, state: Silent"),
-        (Some(just_ready), "former: true, state: Stopping"),
-        (None, "former: true, state: NotKnown"),
+        (Some(NodeState::NotReady), "Node { node: Some(\"n1\"), former: true, state: Silent }"),
+        (Some(just_ready), "Node { node: Some(\"n1\"), former: true, state: Stopping }"),
+        (None, "Node { node: Some(\"n1\"), former: true, state: NotKnown }"),
     ] {
         served_on(&mut world, state);
         let waits = plan(&mut world);

@@ -480,7 +480,8 @@ fn m09_a_volume_that_is_not_mounted_for_long_is_told_with_the_way_out_and_is_no_
     not_mounted(&mut world, "demo-1", Span::seconds(301));
     let told = why(&mut world);
     let Sick::NotMounted { lost: Some(order), .. } = told else { panic!("{told:?}") };
-    assert!(order.member == name("demo-1") && order.id.is_some(), "{order:?}");
+    let asked = (order.cluster == world.seen.cluster, &order.member, order.id.is_some());
+    assert_eq!(asked, (true, &name("demo-1"), true), "{order:?}");
     nothing_is_given_up(&mut world, Span(GRACE.0 * 2));
     assert!(world.seen.record.suspected.is_empty());
     world.seen.replace_member = Some(name("demo-1"));

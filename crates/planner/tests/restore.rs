@@ -2,7 +2,7 @@
 //! begins with the snapshot once more when a member may have data that are newer.
 
 use crate::world::{self, World, name, words};
-use quorate_model::effect::{Boot, NoSnapshot, Unsafe};
+use quorate_model::effect::{Boot, NoSnapshot, Unfit, Unsafe};
 use quorate_model::record::Abandoned;
 use quorate_model::restore::{Restore, RestoreCause, RestoreFailure};
 use quorate_model::snapshot::ImageVolume;
@@ -75,20 +75,35 @@ fn what_does_not_go_with_the_snapshot_is_refused_before_anything_starts() {
         change(&mut restore);
         restore
     };
-    let cases: [(Restore, Change<'_>, &str); 5] = [
-        (of(&|restore| restore.version = Some(Version::new(3, 7, 0))), &none, "OlderThan"),
-        (of(&|restore| restore.version = None), &old, "CannotRaise"),
-        (of(&|restore| restore.bytes = Some(2 << 20)), &with_quota, "OverQuota"),
-        (of(&|restore| restore.bytes = Some(500 << 20)), &none, "VolumeTooSmall"),
-        (snapshot(), &in_memory, "Memory"),
+    let cases: [(Restore, Change<'_>, Unfit); 5] = [
+        (
+            of(&|restore| restore.version = Some(Version::new(3, 7, 0))),
+            &none,
+            Unfit::OlderThan(Version::new(3, 7, 0)),
+        ),
+        (
+            of(&|restore| restore.version = None),
+            &old,
+            Unfit::CannotRaise(Version::new(3, 5, 9), Version::new(3, 5, 10)),
+        ),
+        (
+            of(&|restore| restore.bytes = Some(2 << 20)),
+            &with_quota,
+            Unfit::OverQuota { bytes: 2 << 20, quota: 1 << 20 },
+        ),
+        (
+            of(&|restore| restore.bytes = Some(500 << 20)),
+            &none,
+            Unfit::VolumeTooSmall { bytes: 500 << 20, needed: 1256 << 20, has: 1 << 30 },
+        ),
+        (snapshot(), &in_memory, Unfit::Memory),
     ];
     for (restore, change, expected) in cases {
         let mut world = restoring(1, restore);
         change(&mut world);
         let plan = world.plan();
-        let why = refusal(&plan).unwrap_or_else(|| panic!("{expected}: not refused"));
-        assert!(why.cause() == RestoreCause::Refused && format!("{why:?}").contains(expected), "{why:?}");
-        assert!(plan.effects.is_empty() && plan.record.attempt == 0, "{expected}: {:?}", plan.effects);
+        assert_eq!(refusal(&plan), Some(&NoSnapshot::Unfit(expected)));
+        assert!(plan.effects.is_empty() && plan.record.attempt == 0, "{:?}", plan.effects);
     }
     // An edit is the cure.
     let mut world = restoring(1, of(&|restore| restore.version = Some(Version::new(3, 7, 0))));
