@@ -65,7 +65,8 @@ pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
         match restore::to_begin_with(draft) {
             Ok(restore) => begin_attempt(draft, restore),
             Err(why) => {
-                if let NoSnapshot::Failed(RestoreFailure { lacks: Some(name), .. }) = why.clone() {
+                if let NoSnapshot::Failed(RestoreFailure { lacks: Some(name), .. }) = &why {
+                    let name = name.clone();
                     draft.propose(Effect::kube(Step::B1, KubeEffect::CreateBackup { name }));
                 }
                 draft.wait(Waiting::NoSnapshot(why));

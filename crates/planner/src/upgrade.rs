@@ -10,7 +10,7 @@ use crate::safety;
 
 /// Why a version is refused for a new cluster or an edit, if it is unsound, or nothing is known of its minor version.
 pub(crate) fn may_be_chosen(version: Version) -> Result<(), VersionRefused> {
-    if version.why_unknown().is_some() {
+    if version.line().known().is_none() {
         return Err(VersionRefused::Unknown(version));
     }
     version.why_unsound().map_or(Ok(()), |_| Err(VersionRefused::Unsound(version)))

@@ -112,8 +112,8 @@ fn go_on(
             (NextAct::Backup(Box::new(asked)), why)
         }
         BackupState::Complete => {
-            let at = given.and_then(in_place::seen_complete).map_or(seen.now, |at| at.min(seen.now));
-            taken.complete = Some(Time(timestamp(at)));
+            let at = given.and_then(in_place::seen_complete);
+            taken.complete = at.map(|at| Time(timestamp(at.min(seen.now))));
             let text = format!("EtcdBackup {} is complete", taken.name);
             (NextAct::Wait, Explanation::new(Reason::RestoreBackupFirst, text))
         }

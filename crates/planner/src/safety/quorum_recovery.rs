@@ -110,20 +110,16 @@ fn last_has_ended(
     has_stopped(recovery, state, now).map_err(|state| MayRun::Node { node, former: false, state })
 }
 
-/// Whether nothing runs any more on a node in this state.
+/// Whether nothing runs any more on a node in this state. One that has been ready for long runs nothing that the API server does not have.
 fn has_stopped(recovery: &QuorumRecovery, state: Option<NodeState>, now: Instant) -> Result<(), LastNode> {
+    let is_long_ago = |since| now - since >= STOPPED_WITHIN;
     match state {
         Some(NodeState::OutOfService | NodeState::Gone) => Ok(()),
-        Some(NodeState::Ready { since }) if has_stopped_all(recovery, since, now) => Ok(()),
+        Some(NodeState::Ready { since }) if is_long_ago(since) && is_long_ago(recovery.since) => Ok(()),
         Some(NodeState::Ready { .. }) => Err(LastNode::Stopping),
         Some(NodeState::NotReady) => Err(LastNode::Silent),
         None => Err(LastNode::NotKnown),
     }
-}
-
-/// Whether a node that has been ready since then runs nothing any more that the API server does not have.
-fn has_stopped_all(recovery: &QuorumRecovery, ready_since: Instant, now: Instant) -> bool {
-    now - ready_since >= STOPPED_WITHIN && now - recovery.since >= STOPPED_WITHIN
 }
 
 /// Q3: whether it is known what this member has; otherwise why not. With `auto` every volume that can be read was read: one that is left out

@@ -70,7 +70,7 @@ pub(in crate::status) fn order_name(order: &Order) -> String {
 }
 
 /// Why an order for another incarnation is not begun.
-pub fn not_begun(why: &NotBegun) -> String {
+fn not_begun(why: &NotBegun) -> String {
     match why {
         NotBegun::Snapshot(why) => why.message.clone(),
         NotBegun::Unfit(why) => unfit(why),
