@@ -9,7 +9,7 @@ use quorate_model::effect::{EarlierData, FixedField, Foreign};
 use quorate_model::record::{Member, Stage};
 use quorate_model::snapshot::Volume;
 use quorate_model::target::Medium;
-use quorate_model::{ClusterId, Effect, KubeEffect, MemberName, Step, Waiting};
+use quorate_model::{ClusterId, KubeEffect, MemberName, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
 use crate::safety;
@@ -49,11 +49,10 @@ pub(crate) fn existing_data(draft: &mut Draft<'_>) -> Flow {
     if let Some(why) = refused {
         keep_names(draft);
         draft.wait(Waiting::EarlierData(why));
-        DONE
-    } else {
-        adopt(draft, id);
-        ON
+        return DONE;
     }
+    adopt(draft, id);
+    ON
 }
 
 /// A new cluster must not use these names again, whatever the person decides.
@@ -89,9 +88,7 @@ fn earlier_data(draft: &mut Draft<'_>) -> Flow {
 fn chosen(draft: &Draft<'_>) -> Option<ClusterId> {
     let own_id = || {
         // Those of an earlier incarnation are quarantined.
-        let is_own = |volume: &&Volume| {
-            volume.cluster_uid.as_ref() == Some(&draft.seen.uid) && volume.quarantine.is_none()
-        };
+        let is_own = |volume: &&Volume| draft.view().is_own(volume) && volume.quarantine.is_none();
         draft.seen.volumes.values().filter(is_own).find_map(|volume| volume.cluster_id)
     };
     draft.seen.adopt.or_else(own_id)
@@ -99,18 +96,14 @@ fn chosen(draft: &Draft<'_>) -> Option<ClusterId> {
 
 /// The volumes whose identity annotations name this cluster.
 fn volumes_of<'a>(draft: &Draft<'a>, id: ClusterId) -> Vec<(&'a MemberName, &'a Volume)> {
-    draft
-        .seen
-        .volumes
-        .iter()
-        .filter(|(_, volume)| {
-            volume.cluster_id == Some(id)
-                && volume.member_id.is_some()
-                && volume.token.is_some()
-                && !volume.terminating
-                && volume.quarantine.is_none()
-        })
-        .collect()
+    let is_of_it = |(_, volume): &(&MemberName, &Volume)| {
+        volume.cluster_id == Some(id)
+            && volume.member_id.is_some()
+            && volume.token.is_some()
+            && !volume.terminating
+            && volume.quarantine.is_none()
+    };
+    draft.seen.volumes.iter().filter(is_of_it).collect()
 }
 
 /// What the spec says otherwise than the data. Medium and TLS are recorded with the adoption and never change afterwards: with the
@@ -120,8 +113,7 @@ fn volumes_of<'a>(draft: &Draft<'a>, id: ClusterId) -> Vec<(&'a MemberName, &'a 
 /// the volumes what is fixed.
 fn contradiction(draft: &Draft<'_>, id: ClusterId) -> Option<EarlierData> {
     let desired = &draft.seen.desired;
-    let is_own = |volume: &Volume| volume.cluster_uid.as_ref() == Some(&draft.seen.uid);
-    if volumes_of(draft, id).into_iter().all(|(_, volume)| is_own(volume)) {
+    if volumes_of(draft, id).into_iter().all(|(_, volume)| draft.view().is_own(volume)) {
         return None;
     }
     if desired.storage.medium == Medium::Memory {
@@ -147,19 +139,13 @@ fn adopt(draft: &mut Draft<'_>, id: ClusterId) {
         record.next_ordinal = next;
         for (name, volume) in volumes {
             record.token.clone_from(&volume.token);
-            record.members.insert(
-                name.clone(),
-                Member {
-                    stage: Stage::Voter,
-                    id: volume.member_id,
-                    volume: Some(volume.uid.clone()),
-                    version: volume.version,
-                    since: now,
-                },
-            );
+            let (id, version) = (volume.member_id, volume.version);
+            let member =
+                Member { stage: Stage::Voter, id, volume: Some(volume.uid.clone()), version, since: now };
+            record.members.insert(name.clone(), member);
         }
     });
     if !draft.seen.finalizer {
-        draft.propose(Effect::kube(Step::B1, KubeEffect::AddFinalizer));
+        draft.write(Step::B1, KubeEffect::AddFinalizer);
     }
 }

@@ -12,7 +12,7 @@
 
 use quorate_model::auth::{AuthChange, AuthStage, ClientGrace, Clients, Marked, Root, SeenAuth};
 use quorate_model::effect::{AuthChanging, AuthWait};
-use quorate_model::{Effect, EtcdCall, Step, Waiting};
+use quorate_model::{EtcdCall, Step, Waiting};
 
 use crate::draft::Draft;
 use crate::safety;
@@ -118,10 +118,10 @@ fn revoke(draft: &mut Draft<'_>, seen: &SeenAuth) {
     // Who comes back under another uid gets the new user first.
     let comes = |user: &Marked| draft.seen.users_to_come.contains(user.name());
     let user = seen.to_revoke().find(|user| !comes(user)).cloned();
-    let (Some(user), Some(via)) = (user, draft.via().cloned()) else { return };
+    let (Some(user), Some(via)) = (user, draft.via()) else { return };
     if safety::is_fresh(seen.at, draft.now) {
-        draft.propose(Effect::etcd(Step::L10, via.clone(), EtcdCall::DeleteUser { user: user.clone() }));
-        draft.propose(Effect::etcd(Step::L10, via, EtcdCall::DeleteRole { user }));
+        draft.call(Step::L10, via, EtcdCall::DeleteUser { user: user.clone() });
+        draft.call(Step::L10, via, EtcdCall::DeleteRole { user });
     }
 }
 
@@ -134,9 +134,9 @@ fn keep_clients(draft: &mut Draft<'_>, seen: &SeenAuth) {
         let grace = if goes_on { ClientGrace::Since(now) } else { ClientGrace::Over };
         draft.write_record(Step::L11, |record| record.client_grace = Some(grace));
     }
-    let (is_due, is_fresh) =
-        (draft.seen.are_clients_due(&draft.record, seen, draft.now), safety::is_fresh(seen.at, draft.now));
-    if safety::clients_had_time(draft.seen, &draft.record, draft.now).is_err() {
+    let is_due = draft.seen.are_clients_due(&draft.record, seen, draft.now);
+    let is_fresh = safety::is_fresh(seen.at, draft.now);
+    if safety::clients_had_time(draft.view()).is_err() {
         if is_due && is_fresh {
             make_clients(draft, seen.clients);
         } else if is_due {
@@ -230,8 +230,8 @@ fn enable(draft: &mut Draft<'_>, seen: &SeenAuth) {
 }
 
 fn change(draft: &mut Draft<'_>, step: Step, change: AuthChange) {
-    if let Some(via) = draft.via().cloned() {
-        draft.propose(Effect::etcd(step, via, EtcdCall::Auth { change }));
+    if let Some(via) = draft.via() {
+        draft.call(step, via, EtcdCall::Auth { change });
     }
 }
 

@@ -2,26 +2,21 @@
 
 use quorate_model::snapshot::{BackupBefore, BackupPurpose, BackupState};
 use quorate_model::version::Minor;
-use quorate_model::{Effect, Instant, KubeEffect, Step, Waiting};
+use quorate_model::{Instant, KubeEffect, Step, Waiting};
 
 use crate::draft::{Draft, Progress};
 
 /// Whether the spec wants a backup before upgrades.
 pub(crate) fn comes_before_upgrades(draft: &Draft<'_>) -> bool {
-    draft.seen.backup_before.as_ref().is_some_and(|backup| match backup.before {
-        BackupPurpose::Upgrade(_) => true,
-        BackupPurpose::Deletion { .. } => false,
-    })
+    let backup = draft.seen.backup_before.as_ref();
+    backup.is_some_and(|backup| matches!(backup.before, BackupPurpose::Upgrade(_)))
 }
 
 /// T0. Pending until the backup before an upgrade to this minor version is complete.
 pub(crate) fn before_upgrade(draft: &mut Draft<'_>, to: Minor) -> Progress {
-    let seen = draft.seen;
-    let Some(backup) =
-        seen.backup_before.as_ref().filter(|backup| backup.before == BackupPurpose::Upgrade(to))
-    else {
-        return Progress::Done;
-    };
+    let backup =
+        draft.seen.backup_before.as_ref().filter(|backup| backup.before == BackupPurpose::Upgrade(to));
+    let Some(backup) = backup else { return Progress::Done };
     match &backup.state {
         BackupState::Complete => return Progress::Done,
         BackupState::Failed(why) => draft.wait(Waiting::UpgradeBackupFailed(why.clone())),
@@ -38,15 +33,10 @@ pub(crate) fn before_upgrade(draft: &mut Draft<'_>, to: Minor) -> Progress {
 pub(crate) fn before_the_end(draft: &mut Draft<'_>) -> Progress {
     let seen = draft.seen;
     let Some(backup) = &seen.backup_before else { return Progress::Done };
-    if seen.never_served(&draft.record) {
-        // There is nothing to back up.
-        return Progress::Done;
-    }
-    let until = match backup.before {
-        BackupPurpose::Deletion { until } => until,
-        BackupPurpose::Upgrade(_) => return Progress::Done,
-    };
-    if backup.state == BackupState::Complete && seen.clock_differs.is_none() {
+    let BackupPurpose::Deletion { until } = backup.before else { return Progress::Done };
+    let is_complete = backup.state == BackupState::Complete && seen.clock_differs.is_none();
+    // Where it never served, there is nothing to back up.
+    if is_complete || seen.never_served(&draft.record) {
         return Progress::Done;
     }
     if let Some(why) = why_without(draft, backup, until) {
@@ -62,7 +52,7 @@ pub(crate) fn before_the_end(draft: &mut Draft<'_>) -> Progress {
 fn take(draft: &mut Draft<'_>, step: Step, backup: &BackupBefore) -> String {
     match &backup.state {
         BackupState::Missing => {
-            draft.propose(Effect::kube(step, KubeEffect::CreateBackup { name: backup.name.clone() }));
+            draft.write(step, KubeEffect::CreateBackup { name: backup.name.clone() });
             format!("EtcdBackup {} is created", backup.name)
         }
         BackupState::Pending { what, .. } | BackupState::Unknown(what) | BackupState::Failed(what) => {
@@ -77,8 +67,8 @@ fn why_without(draft: &Draft<'_>, backup: &BackupBefore, until: Instant) -> Opti
     let BackupBefore { name, state, before: _ } = backup;
     // Nothing is started again while the object is being deleted.
     let runs = draft.seen.pods.values().any(|pod| !pod.terminating);
+    let is_late = draft.now >= until;
     let late = |what: &str| {
-        let is_late = draft.now >= until;
         is_late.then(|| format!("EtcdBackup {name} was not complete within its deadline: {what}"))
     };
     match state {

@@ -16,8 +16,8 @@ use quorate_model::quorum::has_quorum;
 use quorate_model::record::{Abandoned, Member, Stage};
 use quorate_model::restore::Restore;
 use quorate_model::restore::RestoreFailure;
-use quorate_model::snapshot::{List, Pod};
-use quorate_model::{Effect, KubeEffect, MemberName, PeerUrl, Step, Token, Waiting};
+use quorate_model::snapshot::{List, Pod, StatusReply};
+use quorate_model::{KubeEffect, MemberName, PeerUrl, Step, Token, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON, Progress, for_all};
 use crate::{facts, restart, restore, stop, upgrade, upkeep};
@@ -66,8 +66,7 @@ pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
             Ok(restore) => begin_attempt(draft, restore),
             Err(why) => {
                 if let NoSnapshot::Failed(RestoreFailure { lacks: Some(name), .. }) = &why {
-                    let name = name.clone();
-                    draft.propose(Effect::kube(Step::B1, KubeEffect::CreateBackup { name }));
+                    draft.write(Step::B1, KubeEffect::CreateBackup { name: name.clone() });
                 }
                 draft.wait(Waiting::NoSnapshot(why));
                 return DONE;
@@ -75,7 +74,7 @@ pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
         }
     }
     if !draft.seen.finalizer {
-        draft.propose(Effect::kube(Step::B1, KubeEffect::AddFinalizer));
+        draft.write(Step::B1, KubeEffect::AddFinalizer);
     }
     label_joined(draft);
     let ready_for_pods =
@@ -90,11 +89,9 @@ pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
 fn formed<'a>(draft: &Draft<'a>) -> Option<&'a List> {
     let list = draft.seen.list(draft.now)?;
     let members = &draft.record.members;
-    let agreeing = members
-        .keys()
-        .filter_map(|member| draft.status_of(member))
-        .filter(|status| status.cluster_id == list.cluster_id && status.leader.is_some())
-        .count();
+    let statuses = members.keys().filter_map(|member| draft.status_of(member));
+    let agrees = |status: &&StatusReply| status.cluster_id == list.cluster_id && status.leader.is_some();
+    let agreeing = statuses.filter(agrees).count();
     let whole =
         members.keys().all(|member| draft.listed(member).is_some()) && list.members.len() == members.len();
     (whole && has_quorum(agreeing, members.len())).then_some(list)
@@ -113,10 +110,9 @@ fn label_joined(draft: &mut Draft<'_>) {
     if !draft.record.had_leader || draft.record.is_in_memory() {
         return;
     }
-    for member in draft.record.members.keys().cloned().collect::<Vec<_>>() {
-        if draft.pod(&member).is_some_and(facts::lacks_joined_label)
-            && facts::has_followed_a_leader(draft.seen, &draft.record, draft.now, &member)
-        {
+    for member in draft.members() {
+        let lacks_label = draft.pod(&member).is_some_and(facts::lacks_joined_label);
+        if lacks_label && facts::has_followed_a_leader(draft.view(), &member) {
             draft.label_joined(&member);
         }
     }
@@ -124,8 +120,7 @@ fn label_joined(draft: &mut Draft<'_>) {
 
 /// BR, for every Pod that is gated and may be ungated. Done when none is.
 fn ungate_pods(draft: &mut Draft<'_>) -> Progress {
-    let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
-    for_all(&members, |member| match draft.pod(member).filter(|pod| pod.gated && !pod.terminating) {
+    for_all(&draft.members(), |member| match draft.pod(member).filter(|pod| pod.gated && !pod.terminating) {
         Some(pod) if ungate(draft, member, pod) => Progress::Pending,
         Some(_) | None => Progress::Done,
     })
@@ -133,8 +128,7 @@ fn ungate_pods(draft: &mut Draft<'_>) -> Progress {
 
 /// BR. Returns whether it is permitted.
 fn ungate(draft: &mut Draft<'_>, member: &MemberName, pod: &Pod) -> bool {
-    let ungate = KubeEffect::UngatePod { member: member.clone(), pod: pod.uid.clone() };
-    let may = draft.propose(Effect::kube(Step::BR, ungate));
+    let may = draft.write(Step::BR, KubeEffect::UngatePod { member: member.clone(), pod: pod.uid.clone() });
     if may {
         draft.wait(Waiting::PodStarting(member.clone()));
     }
@@ -143,13 +137,9 @@ fn ungate(draft: &mut Draft<'_>, member: &MemberName, pod: &Pod) -> bool {
 
 /// B6.
 fn record_cluster(draft: &mut Draft<'_>, list: &List) {
-    let ids: Vec<_> = draft
-        .record
-        .members
-        .keys()
-        .filter_map(|member| Some((member.clone(), draft.listed(member)?.id)))
-        .collect();
-    let now = draft.now;
+    let members = draft.record.members.keys();
+    let ids = members.filter_map(|member| Some((member.clone(), draft.listed(member)?.id)));
+    let (ids, now): (Vec<_>, _) = (ids.collect(), draft.now);
     draft.write_record(Step::B6, |record| {
         record.cluster_id = Some(list.cluster_id);
         (record.had_leader, record.abandoned) = (false, None);
@@ -211,7 +201,7 @@ fn reason_to_abandon(draft: &Draft<'_>) -> Option<Abandoned> {
 /// leader. A member is Ready only once it runs with a quorum, and a volume is annotated only once the cluster id is recorded.
 fn has_served(draft: &Draft<'_>) -> bool {
     let serves = |member: &MemberName| {
-        facts::has_followed_a_leader(draft.seen, &draft.record, draft.now, member)
+        facts::has_followed_a_leader(draft.view(), member)
             || draft.pod(member).is_some_and(|pod| pod.ready)
             || draft.volume(member).is_some_and(|volume| volume.cluster_id.is_some())
     };
@@ -220,7 +210,7 @@ fn has_served(draft: &Draft<'_>) -> bool {
 
 /// BA: Pods first, then volumes, then the names.
 fn delete_attempt(draft: &mut Draft<'_>) -> Progress {
-    let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
+    let members = draft.members();
     if !stop::all(draft, Step::BA, &members).is_done()
         || !for_all(&members, |member| draft.delete_volume(Step::BA, member)).is_done()
     {
@@ -228,8 +218,7 @@ fn delete_attempt(draft: &mut Draft<'_>) -> Progress {
     }
     draft.write_record(Step::BA, |record| {
         record.members.clear();
-        record.abandoned = None;
-        record.target = None;
+        (record.abandoned, record.target) = (None, None);
     });
     Progress::Done
 }
@@ -266,8 +255,7 @@ fn create_volumes(draft: &mut Draft<'_>) -> Progress {
     if draft.record.is_in_memory() {
         return Progress::Done;
     }
-    let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
-    for_all(&members, |member| draft.create_volume(Step::B3, member))
+    for_all(&draft.members(), |member| draft.create_volume(Step::B3, member))
 }
 
 /// B3 and B4 of the first member.
@@ -285,18 +273,16 @@ fn peers(draft: &Draft<'_>) -> Vec<(MemberName, PeerUrl)> {
 
 /// B4.
 fn create_pods(draft: &mut Draft<'_>) {
-    let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
     let peers = peers(draft);
-    for member in &members {
+    for member in &draft.members() {
         match draft.pod(member) {
             None => {
-                let boot = restore::boot(&draft.record);
-                let create = KubeEffect::CreatePod { member: member.clone(), boot, peers: peers.clone() };
-                draft.propose(Effect::kube(Step::B4, create));
+                let (member, boot, peers) = (member.clone(), restore::boot(&draft.record), peers.clone());
+                draft.write(Step::B4, KubeEffect::CreatePod { member, boot, peers });
             }
             Some(pod) if pod.finished && !pod.terminating => restart::finished_pod(draft, member),
             Some(pod) if pod.finished || restore::comes_too_late(&draft.record, pod) => {
-                let _ = draft.delete_pod(Step::W2, member);
+                draft.end_pod(Step::W2, member);
             }
             Some(pod) if pod.gated && !pod.terminating => {
                 ungate(draft, member, pod);

@@ -9,7 +9,8 @@ use quorate_model::snapshot::{Budget, BudgetPolicy};
 use quorate_model::{AppliedObject, DeletedObject, ManagedObject, MemberName, Step, Waiting};
 
 use crate::draft::{Draft, Progress};
-use crate::{facts, safety};
+use crate::view::voters_of;
+use crate::{claims, safety};
 
 /// Creates the budget, corrects it, or deletes it where the spec wants none.
 pub(crate) fn apply(draft: &mut Draft<'_>) {
@@ -41,7 +42,7 @@ pub(crate) fn let_go(draft: &mut Draft<'_>, member: &MemberName) -> Progress {
     }
     // The one before is selected again first, or a drain could take it beside this one.
     let excludes = excluded.is_none().then(|| member.clone());
-    let is_closed = safety::budget_is_closed(draft.seen, &draft.record, member).is_ok();
+    let is_closed = safety::budget_is_closed(draft.view(), member).is_ok();
     let is_due = !draft.changes(&ManagedObject::DisruptionBudget) && (is_closed || excludes.is_none());
     let goes = is_due && excludes.is_some();
     if is_due {
@@ -58,26 +59,21 @@ pub(crate) fn let_go(draft: &mut Draft<'_>, member: &MemberName) -> Progress {
 fn excluded(draft: &Draft<'_>) -> Option<MemberName> {
     let excluded = draft.seen.budget.as_ref()?.excludes.clone()?;
     let is_back = draft.pod(&excluded).is_some_and(|pod| pod.ready && !pod.terminating);
-    let restarts = facts::is_stale(draft, &excluded) && is_rolling(draft);
+    let restarts = draft.view().is_stale(&excluded) && is_rolling(draft);
     let stays = any_keeps_data(draft) && draft.record.voters().any(|voter| *voter == excluded);
     (stays && (restarts || !is_back)).then_some(excluded)
 }
 
 /// R21: whether a drain would end data with a Pod.
 fn any_keeps_data(draft: &Draft<'_>) -> bool {
-    let keeps_data = |member: &MemberName| safety::keeps_data(draft.seen, &draft.record, draft.now, member);
-    draft.seen.pods.keys().any(keeps_data)
+    claims::keeping_data(draft).next().is_some()
 }
 
 /// Corrects the budget where the record may lack something: only where etcd's list has the voters that are recorded and no other.
 pub(crate) fn keep_up(draft: &mut Draft<'_>) {
     let Some(list) = draft.seen.list(draft.now) else { return };
-    let listed: BTreeSet<Option<MemberName>> = list
-        .members
-        .iter()
-        .filter(|listed| !listed.is_learner)
-        .map(|listed| draft.member_of(listed))
-        .collect();
+    let listed = voters_of(list).map(|listed| draft.view().member_of(listed));
+    let listed: BTreeSet<Option<MemberName>> = listed.collect();
     let recorded = safety::voters_by_record(&draft.record).cloned().map(Some).collect();
     let wants_budget = draft.seen.budget_policy != BudgetPolicy::None;
     if listed == recorded && wants_budget {
@@ -104,14 +100,10 @@ fn min_available(draft: &Draft<'_>) -> Option<usize> {
 /// learner cannot be added; fewer may lose none before the committed size is reached, unless a rollout comes before the growth.
 fn voters_soon(draft: &Draft<'_>) -> usize {
     let voters = safety::voters_by_record(&draft.record).count();
-    let target = draft.record.target.as_ref().map_or(0, |target| target.size);
     let learners = usize::from(draft.record.joining().is_some());
-    let rolls_first = learners == 0
-        && matches!(
-            safety::members_may_join(draft.seen, &draft.record, draft.now),
-            Err(Unsafe::VersionsMixed(_))
-        );
-    if voters < 3 && !rolls_first { voters.max(target) } else { voters + learners }
+    let is_mixed = || matches!(safety::members_may_join(draft.view()), Err(Unsafe::VersionsMixed(_)));
+    let rolls_first = learners == 0 && is_mixed();
+    if voters < 3 && !rolls_first { voters.max(draft.view().size()) } else { voters + learners }
 }
 
 /// Whether no Pod may be evicted now, although enough of them are ready: a ready one does not store what is written, or leaves.
@@ -119,13 +111,13 @@ fn must_be_closed(draft: &Draft<'_>) -> bool {
     let has_leader = draft.seen.leader(draft.now).is_some();
     let is_ready = |member: &MemberName| draft.pod(member).is_some_and(|pod| pod.ready && !pod.terminating);
     let mut voters = draft.record.voters();
-    let any_pretends = voters.any(|voter| is_ready(voter) && !draft.seen.is_sound(voter, draft.now));
+    let any_pretends = voters.any(|voter| is_ready(voter) && !draft.view().is_sound(voter));
     let any_leaves = draft.record.members.iter().any(|(name, member)| match member.stage {
         Stage::Leaving(Leaving::Shrink | Leaving::Lost | Leaving::Removed | Leaving::Replaced) => {
-            draft.is_listed_voter(name) || is_ready(name)
+            draft.view().is_listed_voter(name) || is_ready(name)
         }
         // Its promotion may have been carried out unobserved.
-        Stage::Leaving(Leaving::RolledBack | Leaving::Stray) => draft.is_listed_voter(name),
+        Stage::Leaving(Leaving::RolledBack | Leaving::Stray) => draft.view().is_listed_voter(name),
         Stage::Bootstrap | Stage::Joining | Stage::Voter => false,
     });
     // In an election nobody follows a leader for a moment.
@@ -134,7 +126,7 @@ fn must_be_closed(draft: &Draft<'_>) -> bool {
 
 /// Whether a Pod is to be restarted, and all voters are healthy.
 fn is_rolling(draft: &Draft<'_>) -> bool {
-    let mut voters = draft.record.voters();
-    let any_stale = draft.record.voters().any(|voter| facts::is_stale(draft, voter));
-    any_stale && voters.all(|voter| draft.seen.is_sound(voter, draft.now))
+    let view = draft.view();
+    let any_stale = view.record.voters().any(|voter| view.is_stale(voter));
+    any_stale && view.record.voters().all(|voter| view.is_sound(voter))
 }

@@ -5,7 +5,7 @@
 
 use quorate_model::effect::{AuthorityPlace, AuthorityWait, NotSigned, NotTaken};
 use quorate_model::snapshot::{Authority, AuthorityLoss, AuthoritySecret, Certificates, LeafSecret, Signing};
-use quorate_model::{Ca, Effect, Fingerprint, KubeEffect, Leaf, Step, Waiting};
+use quorate_model::{Ca, Fingerprint, KubeEffect, Leaf, Step, Waiting};
 
 use crate::draft::{Draft, Progress};
 use crate::{rotate, safety};
@@ -30,11 +30,8 @@ pub(crate) fn provide(draft: &mut Draft<'_>) -> Progress {
             }
             // Only its Secret is gone: the spec names where it came from.
             Signing::Lost(loss) if copy_of(draft, ca, seen, &loss).is_some() => {
-                let given = copy_of(draft, ca, seen, &loss);
-                draft.propose(Effect::kube(
-                    Step::I4,
-                    KubeEffect::CreateAuthority { ca, place: AuthorityPlace::Signer, given },
-                ));
+                let (place, given) = (AuthorityPlace::Signer, copy_of(draft, ca, seen, &loss));
+                draft.write(Step::I4, KubeEffect::CreateAuthority { ca, place, given });
             }
             // Where every leaf exists, nothing waits for it: the members serve on, and TLSReady reports it.
             Signing::Lost(loss) if !seen.are_complete(&draft.record) => {
@@ -98,7 +95,7 @@ fn create(draft: &mut Draft<'_>, ca: Ca, seen: &Certificates) {
         None => None,
     };
     let place = AuthorityPlace::Signer;
-    draft.propose(Effect::kube(Step::B2, KubeEffect::CreateAuthority { ca, place, given }));
+    draft.write(Step::B2, KubeEffect::CreateAuthority { ca, place, given });
 }
 
 /// The recorded authority, if its Secret does not exist and the one that the spec names has it.
@@ -114,14 +111,12 @@ pub(crate) fn renew(draft: &mut Draft<'_>) {
         return;
     };
     for (leaf, secret) in &seen.leaves {
-        let Signing::With(_, authority) = draft.seen.signing(seen, &draft.record, leaf.ca()) else {
-            continue;
-        };
-        if !seen.can_have(*leaf, authority, draft.now) {
-            continue;
-        }
         // A newer operator may have issued it for other names, which is not put right here.
-        if secret.why_unusable(authority, draft.now).is_none() && seen.is_due(*leaf, authority, draft.now) {
+        if let Signing::With(_, authority) = draft.seen.signing(seen, &draft.record, leaf.ca())
+            && seen.can_have(*leaf, authority, draft.now)
+            && secret.why_unusable(authority, draft.now).is_none()
+            && seen.is_due(*leaf, authority, draft.now)
+        {
             propose_renewal(draft, *leaf, secret, authority);
         }
     }
@@ -129,9 +124,7 @@ pub(crate) fn renew(draft: &mut Draft<'_>) {
 
 /// Why this leaf could not be signed now, or copied; `None` if it could, or is there.
 pub(crate) fn why_not_signed(draft: &Draft<'_>, leaf: Leaf) -> Option<NotSigned> {
-    let Some(seen) = draft.seen.certificates.as_ref() else {
-        return Some(NotSigned::NoTls);
-    };
+    let Some(seen) = draft.seen.certificates.as_ref() else { return Some(NotSigned::NoTls) };
     if seen.leaves.contains_key(&leaf) {
         return None;
     }
@@ -154,8 +147,7 @@ fn why_not_given(draft: &Draft<'_>, seen: &Certificates, leaf: Leaf) -> NotSigne
 /// I4, for the Secret of an adopted cluster, and one to which somebody gave an owner.
 pub(crate) fn keep(draft: &mut Draft<'_>, ca: Ca, seen: &AuthoritySecret) {
     if seen.owned || seen.incarnation.as_ref() != Some(&draft.seen.uid) {
-        let keep = KubeEffect::KeepAuthority { ca, observed: seen.observed.clone() };
-        draft.propose(Effect::kube(Step::I4, keep));
+        draft.write(Step::I4, KubeEffect::KeepAuthority { ca, observed: seen.observed.clone() });
     }
 }
 
@@ -217,9 +209,9 @@ fn sign(draft: &mut Draft<'_>, seen: &Certificates) {
         }
         match present {
             None => {
-                draft.propose(Effect::kube(Step::I2, KubeEffect::IssueLeaf { leaf, by }));
+                draft.write(Step::I2, KubeEffect::IssueLeaf { leaf, by });
             }
-            Some(_) if leaf == Leaf::Server && safety::was_reached(draft.seen, &draft.record).is_err() => {}
+            Some(_) if leaf == Leaf::Server && safety::was_reached(draft.view()).is_err() => {}
             Some(secret) if seen.is_due(leaf, authority, draft.now) => {
                 propose_renewal(draft, leaf, secret, authority);
             }
@@ -242,5 +234,5 @@ fn wait_for_given(draft: &mut Draft<'_>, seen: &Certificates) {
 
 fn propose_renewal(draft: &mut Draft<'_>, leaf: Leaf, secret: &LeafSecret, authority: &Authority) {
     let (by, observed) = (authority.fingerprint.clone(), secret.observed.clone());
-    draft.propose(Effect::kube(Step::I3, KubeEffect::RenewLeaf { leaf, by, observed }));
+    draft.write(Step::I3, KubeEffect::RenewLeaf { leaf, by, observed });
 }

@@ -23,16 +23,13 @@ pub(crate) fn come_first(draft: &Draft<'_>) -> bool {
 
 /// Whether a member's Pod and its claim go together, and neither is gone yet.
 pub(crate) fn outlive_no_stop(draft: &Draft<'_>) -> bool {
-    let goes = |member: &MemberName| {
-        draft.pod(member).is_some() && draft.seen.claim_is_terminating(&draft.record, member)
-    };
-    draft.record.members.keys().any(goes)
+    let mut members = draft.record.members.keys();
+    members.any(|member| draft.pod(member).is_some() && draft.view().claim_is_terminating(member))
 }
 
 /// The members whose Pods are all that keeps their data, also those that no record names.
 pub(crate) fn keeping_data<'a>(draft: &'a Draft<'_>) -> impl Iterator<Item = &'a MemberName> {
-    let keeps = |member: &&MemberName| safety::keeps_data(draft.seen, &draft.record, draft.now, member);
-    draft.seen.pods.keys().filter(keeps)
+    draft.seen.pods.keys().filter(|member| safety::keeps_data(draft.view(), member))
 }
 
 fn outlook(draft: &Draft<'_>, member: &MemberName) -> ClaimOutlook {
@@ -49,7 +46,7 @@ fn outlook(draft: &Draft<'_>, member: &MemberName) -> ClaimOutlook {
         ClaimOutlook::MovesOnOrder
     } else if record.hibernating {
         ClaimOutlook::AtSizeZero
-    } else if is_halted || draft.via().is_none() || !draft.seen.is_healthy(member, draft.now) {
+    } else if is_halted || draft.via().is_none() || !draft.view().is_healthy(member) {
         ClaimOutlook::Stays
     } else if record.replacement.as_ref().is_some_and(|moved| moved.in_place && moved.member == *member) {
         ClaimOutlook::MovesInPlace

@@ -2,7 +2,8 @@
 //! stuck step is a safe point: the edit that repairs it must be accepted at once.
 
 use quorate_model::effect::{AuthChanging, AuthWait, FixedField, SafePoint};
-use quorate_model::record::{Leaving, Stage, Turn};
+use quorate_model::record::{Leaving, Member, Stage, Turn};
+use quorate_model::snapshot::Pod;
 use quorate_model::target::{Medium, PodRevision, PodTemplate};
 use quorate_model::{Leaf, MemberName, Step, Target, Version, Waiting};
 
@@ -94,7 +95,7 @@ fn edit(draft: &mut Draft<'_>, committed: &Target) {
         draft.wait(Waiting::SafePoint(SafePoint::Learner(member.clone())));
         return;
     }
-    let mut permit = upgrade::permits(draft.seen, &draft.record, draft.now, desired.version);
+    let mut permit = upgrade::permits(draft.view(), desired.version);
     if let Err(why) = &permit {
         match why {
             NotNow::Refused(why) => draft.wait(Waiting::VersionRefused(why.clone())),
@@ -183,8 +184,8 @@ fn may_make_way(draft: &Draft<'_>, desired: &Target) -> bool {
 
 /// Whether the edit gives full databases a larger quota.
 fn is_cure(draft: &Draft<'_>, desired: &Target) -> bool {
-    maintain::is_full(draft)
-        && draft.record.target.as_ref().is_some_and(|committed| raises_quota(desired, committed))
+    let committed = draft.record.target.as_ref();
+    maintain::is_full(draft) && committed.is_some_and(|committed| raises_quota(desired, committed))
 }
 
 fn raises_quota(desired: &Target, committed: &Target) -> bool {
@@ -229,12 +230,9 @@ fn report_what_came_too_late(draft: &mut Draft<'_>, committed: &Target) {
 
 /// A learner that makes progress: etcd's list has it, and its Pod exists and is not in trouble.
 fn moving_learner(draft: &Draft<'_>) -> Option<MemberName> {
-    draft
-        .record
-        .members
-        .iter()
-        .filter(|(_, member)| member.stage == Stage::Joining && member.id.is_some())
-        .map(|(name, _)| name)
-        .find(|name| draft.pod(name).is_some_and(|pod| pod.trouble.is_none() && pod.guard.is_none()))
-        .cloned()
+    let is_well = |pod: &Pod| pod.trouble.is_none() && pod.guard.is_none();
+    let moves = |(name, member): &(&MemberName, &Member)| {
+        member.stage == Stage::Joining && member.id.is_some() && draft.pod(name).is_some_and(is_well)
+    };
+    draft.record.members.iter().find(moves).map(|(name, _)| name.clone())
 }

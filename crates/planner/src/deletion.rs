@@ -3,13 +3,10 @@
 //! has none: it stays with the volumes, or is deleted after them (D2).
 
 use quorate_model::snapshot::Volume;
-use quorate_model::{Ca, DeletedObject, Effect, KubeEffect, MemberName, Step, Waiting};
+use quorate_model::{Ca, DeletedObject, KubeEffect, MemberName, Step, Waiting};
 
-use crate::backup;
-use crate::bootstrap;
-use crate::certificates;
 use crate::draft::{DONE, Draft, Flow, ON, Progress, for_all};
-use crate::stop;
+use crate::{backup, bootstrap, certificates, stop};
 
 pub(crate) fn finalize(draft: &mut Draft<'_>) -> Flow {
     if let Some(why) = &draft.seen.data_store {
@@ -30,7 +27,7 @@ pub(crate) fn finalize(draft: &mut Draft<'_>) -> Flow {
         && delete_volumes(draft).is_done()
         && for_all(&Ca::ALL, |ca| keep_or_delete_authority(draft, *ca)).is_done()
     {
-        draft.propose(Effect::kube(Step::D3, KubeEffect::RemoveFinalizer));
+        draft.write(Step::D3, KubeEffect::RemoveFinalizer);
     }
     DONE
 }

@@ -2,7 +2,7 @@
 //! program into every later Pod of the cluster. A Pod that waits for an image volume is deleted. Pods that run keep theirs.
 
 use quorate_model::snapshot::{ImageVolume, Pod};
-use quorate_model::{Instant, MemberName, Span, Step};
+use quorate_model::{MemberName, Span, Step};
 
 use crate::draft::Draft;
 use crate::restore;
@@ -16,22 +16,17 @@ pub(crate) const MOUNTED_WITHIN: Span = Span::seconds(150);
 pub(crate) const ATTACHED_WITHIN: Span = Span::seconds(600);
 
 pub(crate) fn fall_back(draft: &mut Draft<'_>) {
-    let failed: Vec<(MemberName, String)> = draft
-        .seen
-        .pods
-        .iter()
-        .filter(|(_, pod)| !pod.terminating)
-        .filter_map(|(name, pod)| Some((name.clone(), failure(draft, pod, draft.now)?)))
-        .collect();
-    if let Some(why) =
-        refused(draft).or_else(|| failed.first().map(|(name, why)| format!("Pod {name}: {why}")))
-    {
+    let pods = draft.seen.pods.iter().filter(|(_, pod)| !pod.terminating);
+    let failed = pods.filter_map(|(name, pod)| Some((name.clone(), failure(draft, pod)?)));
+    let failed: Vec<(MemberName, String)> = failed.collect();
+    let first = || failed.first().map(|(name, why)| format!("Pod {name}: {why}"));
+    if let Some(why) = refused(draft).or_else(first) {
         draft.write_record(Step::W3, |record| {
             record.no_image_volume.get_or_insert(why);
         });
     }
     for (member, _) in failed {
-        let _ = draft.delete_pod(Step::W3, &member);
+        draft.end_pod(Step::W3, &member);
     }
 }
 
@@ -43,7 +38,7 @@ fn refused(draft: &Draft<'_>) -> Option<String> {
 }
 
 /// Why the image volume of a Pod counts as failed.
-fn failure(draft: &Draft<'_>, pod: &Pod, now: Instant) -> Option<String> {
+fn failure(draft: &Draft<'_>, pod: &Pod) -> Option<String> {
     // Reports of a kubelet may be late, and in memory the data of a member that started meanwhile go with its Pod.
     let may_have_data =
         draft.record.is_in_memory() && (draft.record.had_leader || draft.record.is_bootstrapped());
@@ -52,7 +47,7 @@ fn failure(draft: &Draft<'_>, pod: &Pod, now: Instant) -> Option<String> {
         ImageVolume::Refused(why) => Some(why.clone()),
         // The claim with the snapshot may be what cannot be mounted.
         ImageVolume::Mounting(_) if restore::mounts_claim(&draft.record, pod) => None,
-        ImageVolume::Mounting(since) if now - *since >= limit && !may_have_data => {
+        ImageVolume::Mounting(since) if draft.now - *since >= limit && !may_have_data => {
             Some(format!("its volumes are not mounted after {} s", limit.0 / 1000))
         }
         ImageVolume::Mounting(_) => None,

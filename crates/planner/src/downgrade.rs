@@ -4,15 +4,14 @@
 //! V5 etcd has ended the downgrade. VC: the order was withdrawn before V4, or the higher version is desired again, so cancel.
 
 use quorate_model::effect::{DowngradeAction, Downgrading};
-use quorate_model::{Effect, EtcdCall, MemberName, Minor, Step, Waiting};
+use quorate_model::{EtcdCall, MemberName, Minor, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
-use crate::{claims, facts, safety, upgrade};
+use crate::{claims, safety, upgrade};
 
 pub(crate) fn settle(draft: &mut Draft<'_>) -> Flow {
     let Some(committed) = draft.record.target.as_ref().map(|target| target.version.line()) else { return ON };
-    match (upgrade::is_ordered(draft.seen, &draft.record), safety::downgrade_in_force(draft.seen, draft.now))
-    {
+    match (upgrade::is_ordered(draft.view()), safety::downgrade_in_force(draft.view())) {
         // V4
         (_, Some(to)) if to == committed => {
             if all_run(draft, to) {
@@ -60,28 +59,22 @@ pub(crate) fn settle(draft: &mut Draft<'_>) -> Flow {
 /// An edit that was reverted at once: only now it is seen that the newer version has run. What allows to go back is recorded as long as
 /// it can be seen, because a restart needs it when nobody answers.
 fn note_reverted_edit(draft: &mut Draft<'_>, committed: Minor) {
-    let ran_newer = |voter: &MemberName| {
-        let ran = safety::line_of(draft.seen, &draft.record, draft.now, voter);
-        ran.is_some_and(|ran| committed < ran)
-    };
+    let ran_newer = |voter| draft.view().line_of(voter).is_some_and(|ran| committed < ran);
     let has_version = draft.record.target.as_ref().is_some_and(|target| target.pod.image_has_version);
-    if has_version
-        && draft.record.voters().any(ran_newer)
-        && safety::is_half_done(draft.seen, &draft.record, draft.now, committed)
-    {
+    if has_version && draft.record.voters().any(ran_newer) && safety::is_half_done(draft.view(), committed) {
         draft.write_record(Step::V4, |record| record.downgrading_to = Some(committed));
     }
 }
 
 /// One call after the other: the first that etcd refuses ends the pass.
 fn ask<const N: usize>(draft: &mut Draft<'_>, to: Minor, steps: [(Step, DowngradeAction); N]) -> Flow {
-    let Some(via) = draft.via().cloned() else { return ON };
-    for (step, action) in steps {
-        if !draft.propose(Effect::etcd(step, via.clone(), EtcdCall::Downgrade { action, to })) {
-            return ON;
-        }
+    let Some(via) = draft.via() else { return ON };
+    let mut steps = steps.into_iter();
+    if steps.all(|(step, action)| draft.call(step, via, EtcdCall::Downgrade { action, to })) {
+        DONE
+    } else {
+        ON
     }
-    DONE
 }
 
 /// Whether every voter answers, and runs this minor version.
@@ -94,7 +87,7 @@ fn all_run(draft: &Draft<'_>, line: Minor) -> bool {
 /// The minor version that every voter still runs though the lower one is rolled out: that of an image which names its version itself.
 fn image_stays_newer(draft: &Draft<'_>, to: Minor) -> Option<Minor> {
     let runs = draft.record.voters().map(|voter| {
-        let status = draft.status_of(voter).filter(|_| !facts::is_stale(draft, voter))?;
+        let status = draft.status_of(voter).filter(|_| !draft.view().is_stale(voter))?;
         Some(status.version.line()).filter(|runs| to < *runs)
     });
     runs.min()?

@@ -3,16 +3,16 @@
 
 use std::ops::ControlFlow;
 
-use quorate_model::effect::{Foreign, Rehearsal, Unsafe};
+use quorate_model::effect::{Boot, Foreign, Rehearsal, Unsafe};
 use quorate_model::record::{Leaving, Member, QuarantineCause, Stage};
 use quorate_model::snapshot::{DOUBT_INTERVAL, Listed, PROOF_INTERVAL, Pod, StatusReply, Unhealthy, Volume};
 use quorate_model::{
-    AppliedObject, DeletedObject, Effect, Instant, KubeEffect, Leaf, ManagedObject, MemberName,
-    ObservedObject, Ordinal, Plan, Protocol, Record, Snapshot, Span, Step, Waiting,
+    AppliedObject, DeletedObject, Effect, EtcdCall, Instant, KubeEffect, Leaf, ManagedObject, MemberName,
+    ObservedObject, Ordinal, PeerUrl, Plan, Protocol, Record, Snapshot, Span, Step, Waiting,
 };
 
 use crate::safety::{self, Scene};
-use crate::{budget, restart};
+use crate::{View, budget, restart};
 
 /// Whether the protocols after this one may still run in this pass.
 pub(crate) type Flow = ControlFlow<()>;
@@ -84,6 +84,11 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// What is known, with the record as it is by now.
+    pub(crate) fn view(&self) -> View<'_> {
+        View { seen: self.seen, record: &self.record, now: self.now }
+    }
+
     pub(crate) fn finish(self, ended_by: Option<Protocol>) -> Plan {
         let is_calm = ended_by.is_none() && self.via().is_some();
         let needs_proof = self.needs_proof || (is_calm && self.is_in_doubt());
@@ -122,6 +127,20 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// Changes what is recorded of a member, if one of this name is.
+    pub(crate) fn write_member(&mut self, step: Step, member: &MemberName, change: impl FnOnce(&mut Member)) {
+        self.write_record(step, |record| {
+            if let Some(member) = record.members.get_mut(member) {
+                change(member);
+            }
+        });
+    }
+
+    /// The names of all recorded members.
+    pub(crate) fn members(&self) -> Vec<MemberName> {
+        self.record.members.keys().cloned().collect()
+    }
+
     /// The API server is asked about these effects, without carrying them out. One question in a pass.
     pub(crate) fn rehearse(&mut self, rehearsal: Rehearsal) {
         self.rehearsal.get_or_insert_with(|| Box::new(rehearsal));
@@ -130,13 +149,7 @@ impl<'a> Draft<'a> {
     /// K1: labels the Pod of a member as joined, if it is safe.
     pub(crate) fn label_joined(&mut self, member: &MemberName) {
         let Some(pod) = self.pod(member) else { return };
-        let label = KubeEffect::LabelJoined { member: member.clone(), pod: pod.uid.clone() };
-        self.propose(Effect::kube(Step::K1, label));
-    }
-
-    /// R23: a time is over only if it is over by this clock.
-    pub(crate) fn earliest(&self) -> Instant {
-        self.seen.present(self.now).earliest
+        self.write(Step::K1, KubeEffect::LabelJoined { member: member.clone(), pod: pod.uid.clone() });
     }
 
     /// R23: what is counted from now on counts from this clock.
@@ -144,38 +157,51 @@ impl<'a> Draft<'a> {
         self.seen.present(self.now).latest
     }
 
-    /// What forbids an effect now, if anything does.
-    pub(crate) fn refusal(&self, effect: &Effect) -> Option<Unsafe> {
+    /// Whether an effect is safe now.
+    pub(crate) fn judge(&self, effect: &Effect) -> Result<(), Unsafe> {
         let scene = Scene { seen: self.seen, record: &self.record, now: self.now, before: &self.effects };
-        safety::permits(&scene, effect).err()
+        safety::permits(&scene, effect)
+    }
+
+    /// Waits for what forbids something, if anything does. Returns whether it does.
+    pub(crate) fn wait_unless_safe(&mut self, judged: Result<(), Unsafe>) -> bool {
+        let is_unsafe = judged.is_err();
+        if let Err(why) = judged {
+            self.wait(Waiting::Unsafe(why));
+        }
+        is_unsafe
     }
 
     /// Adds an effect if it is safe; otherwise the plan waits for what forbids it. Returns whether it was added.
     pub(crate) fn propose(&mut self, effect: Effect) -> bool {
-        let scene = Scene { seen: self.seen, record: &self.record, now: self.now, before: &self.effects };
-        match safety::permits(&scene, &effect) {
-            Ok(()) => {
-                self.effects.push(effect);
-                true
-            }
-            Err(why) => {
-                self.wait(Waiting::Unsafe(why));
-                false
-            }
+        let judged = self.judge(&effect);
+        if self.wait_unless_safe(judged) {
+            return false;
         }
+        self.effects.push(effect);
+        true
+    }
+
+    /// Proposes to write an object.
+    pub(crate) fn write(&mut self, step: Step, write: KubeEffect) -> bool {
+        self.propose(Effect::kube(step, write))
+    }
+
+    /// Proposes a call to etcd, at this member.
+    pub(crate) fn call(&mut self, step: Step, at: &MemberName, call: EtcdCall) -> bool {
+        self.propose(Effect::etcd(step, at.clone(), call))
     }
 
     /// Applies an object. One of its name that this EtcdCluster does not own is never written, and does not prevent the rest: `halt` reports it.
     pub(crate) fn apply(&mut self, step: Step, object: AppliedObject) {
         if !self.seen.foreign.contains_key(&object.managed()) {
-            self.propose(Effect::kube(step, KubeEffect::Apply(object)));
+            self.write(step, KubeEffect::Apply(object));
         }
     }
 
     /// Deletes an object as it was observed.
     pub(crate) fn delete(&mut self, step: Step, object: DeletedObject, observed: &ObservedObject) {
-        let observed = observed.clone();
-        self.propose(Effect::kube(step, KubeEffect::Delete { object, observed }));
+        self.write(step, KubeEffect::Delete { object, observed: observed.clone() });
     }
 
     /// Takes back the restart of a member's Pod.
@@ -186,16 +212,19 @@ impl<'a> Draft<'a> {
         self.waiting.retain(|waiting| *waiting != Waiting::PodStarting(member.clone()));
     }
 
+    /// Whether the plan has such a write already.
+    fn writes(&self, is_so: impl FnMut(&KubeEffect) -> bool) -> bool {
+        self.effects.iter().filter_map(Effect::as_kube).any(is_so)
+    }
+
     /// Whether the plan annotates the volume of a member.
     pub(crate) fn annotates(&self, member: &MemberName) -> bool {
-        self.effects.iter().any(|effect| {
-            matches!(effect.as_kube(), Some(KubeEffect::AnnotateVolume { member: annotated, .. }) if annotated == member)
-        })
+        self.writes(|write| matches!(write, KubeEffect::AnnotateVolume { member: annotated, .. } if annotated == member))
     }
 
     /// Whether the plan signs a leaf: its Secret changes.
     pub(crate) fn signs(&self, leaf: Leaf) -> bool {
-        self.effects.iter().filter_map(Effect::as_kube).any(|write| {
+        self.writes(|write| {
             matches!(write, KubeEffect::RenewLeaf { leaf: signed, .. } | KubeEffect::IssueLeaf { leaf: signed, .. } if *signed == leaf)
         })
     }
@@ -204,7 +233,7 @@ impl<'a> Draft<'a> {
     pub(crate) fn changes(&self, object: &ManagedObject) -> bool {
         let applies = |write: &_| matches!(write, KubeEffect::Apply(applied) if applied.managed() == *object);
         let deletes = |write: &_, what: DeletedObject| matches!(write, KubeEffect::Delete { object, .. } if *object == what);
-        self.effects.iter().filter_map(Effect::as_kube).any(|write| match object {
+        self.writes(|write| match object {
             ManagedObject::Volume(volume) => matches!(
                 write,
                 KubeEffect::AnnotateVolume { member, .. }
@@ -255,12 +284,7 @@ impl<'a> Draft<'a> {
     /// Records that a member enters a stage now.
     pub(crate) fn enter(&mut self, step: Step, member: &MemberName, stage: Stage) {
         let now = self.latest();
-        self.write_record(step, |record| {
-            if let Some(member) = record.members.get_mut(member) {
-                member.stage = stage;
-                member.since = now;
-            }
-        });
+        self.write_member(step, member, |member| (member.stage, member.since) = (stage, now));
     }
 
     /// Records the next name for a new member (R2).
@@ -314,50 +338,30 @@ impl<'a> Draft<'a> {
         self.seen.listed(&self.record, member, self.now)
     }
 
-    pub(crate) fn is_listed_voter(&self, member: &MemberName) -> bool {
-        self.listed(member).is_some_and(|listed| !listed.is_learner)
-    }
-
-    pub(crate) fn member_of(&self, listed: &Listed) -> Option<MemberName> {
-        self.seen.member_of(&self.record, listed)
-    }
-
     /// The member that serves the list, at which membership calls are made (R9).
     pub(crate) fn via(&self) -> Option<&'a MemberName> {
         self.seen.list(self.now).map(|list| &list.via)
     }
 
-    pub(crate) fn is_leader(&self, member: &MemberName) -> bool {
-        let leader = self.seen.leader(self.now);
-        leader.is_some() && leader == self.record.members.get(member).and_then(|member| member.id)
-    }
-
     /// Creates a new member's volume and records its uid.
     pub(crate) fn create_volume(&mut self, step: Step, member: &MemberName) -> Progress {
-        if self.record.members.get(member).is_some_and(|member| member.volume.is_some()) {
+        if self.view().recorded(member).is_some_and(|member| member.volume.is_some()) {
             return Progress::Done;
         }
         match self.volume(member) {
-            Some(volume)
-                if volume.cluster_uid.as_ref() == Some(&self.seen.uid) && volume.quarantine.is_none() =>
-            {
-                self.write_record(step, |record| {
-                    if let Some(member) = record.members.get_mut(member) {
-                        member.volume = Some(volume.uid.clone());
-                    }
-                });
-                Progress::Done
+            Some(volume) if self.view().is_own(volume) && volume.quarantine.is_none() => {
+                self.write_member(step, member, |member| member.volume = Some(volume.uid.clone()));
+                return Progress::Done;
             }
             Some(_) => {
                 let name = format!("PersistentVolumeClaim {}/{member}", self.seen.cluster.namespace);
                 self.wait(Waiting::ForeignObjects(vec![Foreign::Object(name)]));
-                Progress::Pending
             }
             None => {
-                self.propose(Effect::kube(step, KubeEffect::CreateVolume { member: member.clone() }));
-                Progress::Pending
+                self.write(step, KubeEffect::CreateVolume { member: member.clone() });
             }
         }
+        Progress::Pending
     }
 
     /// Deletes a Pod as it was observed, or waits until it is gone.
@@ -368,17 +372,35 @@ impl<'a> Draft<'a> {
             pod: pod.uid.clone(),
             resource_version: pod.resource_version.clone(),
         };
-        if pod.terminating || self.deletes_pod(member) || self.propose(Effect::kube(step, delete)) {
+        if pod.terminating || self.deletes_pod(member) || self.write(step, delete) {
             self.wait(Waiting::PodStopping(member.clone()));
         }
         Progress::Pending
     }
 
+    /// Creates the Pod of a member, and waits until it has started.
+    pub(crate) fn start_pod(
+        &mut self,
+        step: Step,
+        member: &MemberName,
+        boot: Boot,
+        peers: Vec<(MemberName, PeerUrl)>,
+    ) {
+        if self.write(step, KubeEffect::CreatePod { member: member.clone(), boot, peers }) {
+            self.wait(Waiting::PodStarting(member.clone()));
+        }
+    }
+
+    /// Deletes a Pod. What follows does not depend on that.
+    pub(crate) fn end_pod(&mut self, step: Step, member: &MemberName) {
+        let _ = self.delete_pod(step, member);
+    }
+
     /// Whether the plan deletes the Pod of a member already.
     fn deletes_pod(&self, member: &MemberName) -> bool {
-        self.effects.iter().any(|effect| {
-            matches!(effect.as_kube(), Some(KubeEffect::DeletePod { member: deleted, .. }) if deleted == member)
-        })
+        self.writes(
+            |write| matches!(write, KubeEffect::DeletePod { member: deleted, .. } if deleted == member),
+        )
     }
 
     /// Takes a Pod away so that it is created again: one that serves is evicted (R16), another one is deleted.
@@ -387,7 +409,7 @@ impl<'a> Draft<'a> {
         if pod.terminating || self.deletes_pod(member) {
             return self.delete_pod(step, member);
         }
-        let serves = pod.ready && self.seen.is_sound(member, self.now);
+        let serves = pod.ready && self.view().is_sound(member);
         let (member, pod, resource_version) = (member.clone(), pod.uid.clone(), pod.resource_version.clone());
         let end = if serves {
             KubeEffect::EvictPod { member: member.clone(), pod }
@@ -396,9 +418,7 @@ impl<'a> Draft<'a> {
         };
         let end = Effect::kube(step, end);
         // R27: the last question, since it is a request.
-        let refusal =
-            self.refusal(&end).map_or_else(|| safety::may_succeed(self.seen, &member, self.now), Err);
-        match refusal {
+        match self.judge(&end).and_then(|()| safety::may_succeed(self.view(), &member)) {
             Ok(()) if serves && !budget::let_go(self, &member).is_done() => {}
             Ok(()) => {
                 self.propose(end);
@@ -416,17 +436,15 @@ impl<'a> Draft<'a> {
 
     /// Deletes a volume of this EtcdCluster as it was observed, or waits until it is gone.
     pub(crate) fn delete_volume(&mut self, step: Step, member: &MemberName) -> Progress {
-        let Some(volume) = self.volume(member) else { return Progress::Done };
-        if volume.cluster_uid.as_ref() != Some(&self.seen.uid) {
-            return Progress::Done;
-        }
+        let volume = self.volume(member).filter(|volume| self.view().is_own(volume));
+        let Some(volume) = volume else { return Progress::Done };
         if !volume.terminating {
             let delete = KubeEffect::DeleteVolume {
                 member: member.clone(),
                 volume: volume.uid.clone(),
                 resource_version: volume.resource_version.clone(),
             };
-            self.propose(Effect::kube(step, delete));
+            self.write(step, delete);
         }
         self.wait(Waiting::VolumeGoing(member.clone()));
         Progress::Pending
@@ -434,8 +452,8 @@ impl<'a> Draft<'a> {
 
     /// Quarantines the volume of a member that is not one any more. Done also where there is none, or a person deletes it.
     pub(crate) fn quarantine_volume(&mut self, step: Step, member: &MemberName, why: Leaving) -> Progress {
-        let is_own = |volume: &&Volume| volume.cluster_uid.as_ref() == Some(&self.seen.uid);
-        let Some(volume) = self.volume(member).filter(is_own) else { return Progress::Done };
+        let volume = self.volume(member).filter(|volume| self.view().is_own(volume));
+        let Some(volume) = volume else { return Progress::Done };
         // It goes with its Pod. While a dead node keeps that, the claim is to say that its data are no voter's any more.
         let goes = volume.terminating && !self.pod(member).is_some_and(|pod| pod.is_stuck(self.now));
         if volume.quarantine.is_some() || goes {
@@ -450,7 +468,7 @@ impl<'a> Draft<'a> {
         // How long it is kept counts from here.
         let since = self.latest();
         let (member, volume) = (member.clone(), volume.uid.clone());
-        self.propose(Effect::kube(step, KubeEffect::QuarantineVolume { member, volume, since, why }));
+        self.write(step, KubeEffect::QuarantineVolume { member, volume, since, why });
         Progress::Pending
     }
 }

@@ -7,10 +7,10 @@ use quorate_model::effect::{
 };
 use quorate_model::record::{FailedLearners, Leaving, Stage};
 use quorate_model::snapshot::{Pod, Unhealthy};
-use quorate_model::{Effect, EtcdCall, Instant, KubeEffect, MemberName, PeerUrl, Span, Step, Waiting};
+use quorate_model::{EtcdCall, Instant, KubeEffect, MemberName, PeerUrl, Span, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
-use crate::{facts, maintain, replace, safety, upkeep};
+use crate::{facts, maintain, replace, safety, shrink, upkeep};
 
 /// The bytes of the database that a learner receives in a second, at least. A line between zones may be that thin.
 const LEAST_SYNC_RATE: u64 = 1 << 20;
@@ -22,7 +22,8 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
         return ON;
     };
     // Only its name exists, or its volume, too: the lost member is removed first (R6).
-    if draft.listed(&name).is_none() && member.id.is_none() && facts::lost_voter(draft).is_some() {
+    let is_begun = draft.listed(&name).is_some() || member.id.is_some();
+    if !is_begun && facts::lost_voter(draft.view()).is_some() {
         return ON;
     }
     if let Some(why) = reason_to_roll_back(draft, &name, member.since) {
@@ -33,10 +34,10 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
             count_failure(draft, failure);
         }
         draft.enter(Step::G5, &name, Stage::Leaving(Leaving::RolledBack));
-        return crate::shrink::finish(draft);
+        return shrink::finish(draft);
     }
     // What ends that comes first.
-    if draft.listed(&name).is_none() && member.id.is_none() && waits_for_others(draft) {
+    if !is_begun && waits_for_others(draft) {
         return ON;
     }
     if !draft.record.is_in_memory() && !draft.create_volume(Step::G2, &name).is_done() && member.id.is_some()
@@ -55,7 +56,7 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
 /// G1, then as far as it goes at once.
 pub(crate) fn begin(draft: &mut Draft<'_>) -> Flow {
     // A name is recorded only when etcd will accept the member: names are never reused.
-    if let Err(why) = safety::may_grow(draft.seen, &draft.record, draft.now) {
+    if let Err(why) = safety::may_grow(draft.view()) {
         // The rollout may be what cures that voter, or gives all the same version: it takes it first.
         let flow =
             if matches!(why, Unsafe::VoterUnhealthy(_) | Unsafe::VersionsMixed(_)) { ON } else { DONE };
@@ -72,19 +73,15 @@ pub(crate) fn begin(draft: &mut Draft<'_>) -> Flow {
 
 /// Whether no member may be added because versions are mixed (R20), or a voter is not healthy (R6).
 fn waits_for_others(draft: &mut Draft<'_>) -> bool {
-    match safety::may_grow(draft.seen, &draft.record, draft.now) {
-        Err(why @ (Unsafe::VersionsMixed(_) | Unsafe::VoterUnhealthy(_))) => {
-            draft.wait(Waiting::Unsafe(why));
-            true
-        }
-        Ok(()) | Err(_) => false,
-    }
+    let judged = safety::may_grow(draft.view());
+    matches!(judged, Err(Unsafe::VersionsMixed(_) | Unsafe::VoterUnhealthy(_)))
+        && draft.wait_unless_safe(judged)
 }
 
 /// A learner takes no redundancy, and no other change of membership begins beside it (R5). So it makes way at once for whatever is more urgent,
 /// and is given up when it is not promoted in time.
 fn reason_to_roll_back(draft: &Draft<'_>, name: &MemberName, since: Instant) -> Option<GivenUp> {
-    if draft.is_listed_voter(name) {
+    if draft.view().is_listed_voter(name) {
         return None;
     }
     if let Some(what) = more_urgent(draft, name) {
@@ -99,7 +96,7 @@ fn reason_to_roll_back(draft: &Draft<'_>, name: &MemberName, since: Instant) -> 
     let progress =
         draft.seen.etcd.learner_progress.as_ref().filter(|(learner, at)| learner == name && *at <= draft.now);
     let since = progress.map_or(since, |(_, at)| since.max(*at));
-    (draft.earliest() - since > within).then(|| {
+    (draft.view().earliest() - since > within).then(|| {
         let trouble = draft.pod(name).and_then(|pod| {
             let refused = pod.guard.as_ref().map(|(verdict, why)| format!("{verdict}: {why}"));
             refused.or_else(|| pod.trouble.clone())
@@ -111,8 +108,9 @@ fn reason_to_roll_back(draft: &Draft<'_>, name: &MemberName, since: Instant) -> 
 /// What comes before a learner, if something does.
 fn more_urgent(draft: &Draft<'_>, name: &MemberName) -> Option<GivenUp> {
     let size = draft.record.target.as_ref()?.size;
-    let is_lost = facts::lost_its_volume(draft, name) || has_run_on_nothing_known(draft, name);
-    if is_lost || draft.seen.claim_is_terminating(&draft.record, name) {
+    let view = draft.view();
+    let is_lost = view.lost_its_volume(name) || has_run_on_nothing_known(draft, name);
+    if is_lost || view.claim_is_terminating(name) {
         return Some(GivenUp::VolumeGone);
     }
     if draft.record.voters().count() >= size + replace::surplus(draft) {
@@ -121,31 +119,31 @@ fn more_urgent(draft: &Draft<'_>, name: &MemberName) -> Option<GivenUp> {
     // Rollouts wait for it, and it for a rollout.
     let is_listed = draft.listed(name).is_some();
     let admits = if is_listed { safety::membership_may_change } else { safety::members_may_join };
-    if let Err(why @ Unsafe::VersionsMixed(_)) = admits(draft.seen, &draft.record, draft.now) {
+    if let Err(why @ Unsafe::VersionsMixed(_)) = admits(view) {
         return Some(GivenUp::Unsafe(why));
     }
     // The lost member must be removed first (R6).
-    if let Some(lost) = facts::lost_voter(draft) {
-        return Some(GivenUp::LostFirst(lost));
+    if let Some(lost) = facts::lost_voter(view) {
+        return Some(GivenUp::LostFirst(lost.clone()));
     }
     if maintain::needs_learner_gone(draft) {
         return Some(GivenUp::DatabaseFull);
     }
     // What would cure that voter does not begin beside a learner.
-    let voter = facts::unhealthy_for_long(draft, None).filter(|_| is_listed)?;
-    Some(GivenUp::VoterUnhealthy(voter))
+    let voter = facts::unhealthy_for_long(view, None).filter(|_| is_listed)?;
+    Some(GivenUp::VoterUnhealthy(voter.clone()))
 }
 
 /// Why a learner is not promoted, and will not be soon, so that an edit need not wait for it.
 pub(crate) fn why_held_up(draft: &Draft<'_>, learner: &MemberName) -> Option<HeldUp> {
-    if draft.is_listed_voter(learner) {
+    if draft.view().is_listed_voter(learner) {
         return None;
     }
     if draft.status_of(learner).is_none_or(|status| status.leader.is_none()) {
         // Where the line is too thin for what is written, etcd sends one snapshot after the other, and each counts as received.
         let since = draft.record.members.get(learner)?.since;
         let limit = LEARNER_DEADLINE.max(copied_within(draft));
-        return (draft.earliest() - since > limit).then_some(HeldUp::NoCopy(limit));
+        return (draft.view().earliest() - since > limit).then_some(HeldUp::NoCopy(limit));
     }
     let mut voters = draft.record.voters();
     if let Some(voter) = voters.find(|voter| draft.seen.etcd.unhealthy_since.contains_key(*voter)) {
@@ -199,25 +197,18 @@ fn catches_up(draft: &Draft<'_>, name: &MemberName) -> Waiting {
 
 /// G3.
 fn add(draft: &mut Draft<'_>, name: &MemberName) {
-    let Some(via) = draft.via().cloned() else { return };
+    let Some(via) = draft.via() else { return };
     let peer_url = draft.seen.peer_url(name);
-    draft.propose(Effect::etcd(Step::G3, via, EtcdCall::AddLearner { member: name.clone(), peer_url }));
+    draft.call(Step::G3, via, EtcdCall::AddLearner { member: name.clone(), peer_url });
     draft.wait(catches_up(draft, name));
 }
 
 /// G4. etcd compares the initial cluster with the list, entry by entry.
 fn start(draft: &mut Draft<'_>, name: &MemberName) {
     let Some(list) = draft.seen.list(draft.now) else { return };
-    let peers: Vec<(MemberName, PeerUrl)> = list
-        .members
-        .iter()
-        .map(|listed| {
-            let own = draft.member_of(listed);
-            (own.unwrap_or_else(|| MemberName::new(&*listed.name)), listed.peer_url.clone())
-        })
-        .collect();
-    let create = KubeEffect::CreatePod { member: name.clone(), boot: Boot::Join, peers };
-    draft.propose(Effect::kube(Step::G4, create));
+    let peers = list.members.iter().map(|listed| (draft.view().name_of(listed), listed.peer_url.clone()));
+    let peers: Vec<(MemberName, PeerUrl)> = peers.collect();
+    draft.write(Step::G4, KubeEffect::CreatePod { member: name.clone(), boot: Boot::Join, peers });
     draft.wait(Waiting::PodStarting(name.clone()));
 }
 
@@ -240,8 +231,8 @@ fn promote(draft: &mut Draft<'_>, name: &MemberName, id: quorate_model::MemberId
     let may_wait_for_its_name = draft.record.voters().count() > 1;
     if (is_named || may_wait_for_its_name)
         && pod.is_labelled_joined()
-        && let Some(via) = draft.via().cloned()
+        && let Some(via) = draft.via()
     {
-        draft.propose(Effect::etcd(Step::G6, via, EtcdCall::Promote { member: name.clone(), id }));
+        draft.call(Step::G6, via, EtcdCall::Promote { member: name.clone(), id });
     }
 }

@@ -28,9 +28,7 @@ pub(crate) fn on_split_brain(draft: &mut Draft<'_>) -> Flow {
 pub(crate) fn on_record_doubt(draft: &mut Draft<'_>) -> Flow {
     let Some(doubt) = draft.seen.record_doubt.clone() else { return ON };
     draft.wait(Waiting::RecordDoubt(doubt));
-    let is_unclear =
-        safety::is_split(draft.seen, draft.now) || safety::wrong_member(draft.seen, draft.now).is_some();
-    if !is_unclear {
+    if !safety::is_split(draft.seen, draft.now) && safety::wrong_member(draft.seen, draft.now).is_none() {
         keep_running(draft);
     }
     DONE
@@ -136,7 +134,7 @@ fn unhealthy(draft: &Draft<'_>) -> Vec<(MemberName, Sick)> {
     safety::voters_by_record(&draft.record)
         .filter(|member| draft.via().is_none() || draft.listed(member).is_some())
         .filter(|member| draft.pod(member).is_some_and(|pod| !pod.terminating && !pod.finished))
-        .filter(|member| !draft.seen.is_sound(member, draft.now))
+        .filter(|member| !draft.view().is_sound(member))
         .filter(|member| !draft.seen.is_getting_ready_after_defragmentation(member, draft.now))
         .filter_map(|member| Some((member.clone(), draft.seen.why_unhealthy(member, draft.now)?)))
         .collect()

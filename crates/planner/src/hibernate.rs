@@ -46,9 +46,8 @@ pub(crate) fn stop_or_wake(draft: &mut Draft<'_>) -> Flow {
 /// else: raft's index grows by every election, until it is that of before.
 pub(crate) fn verify_woken(draft: &mut Draft<'_>) -> Flow {
     let Some(had) = draft.record.stopped_at else { return ON };
-    let leader = draft.record.voters().find(|voter| draft.is_leader(voter)).cloned();
-    let revision = leader.and_then(|leader| draft.status_of(&leader)).map(|status| status.revision);
-    let Some(has) = revision else { return ON };
+    let leader = facts::leader(draft.view()).and_then(|leader| draft.status_of(leader));
+    let Some(has) = leader.map(|status| status.revision) else { return ON };
     // That of this time: the annotation may still be there when the cluster sleeps once more.
     let is_accepted =
         draft.record.cluster_id.is_some_and(|cluster| draft.seen.accepts_loss == Some((cluster, has)));
@@ -66,7 +65,7 @@ fn report_lost_volumes(draft: &mut Draft<'_>) {
     let has_stopped = |voter: &&MemberName| draft.pod(voter).is_none_or(|pod| pod.is_stuck(draft.now));
     let voters: Vec<MemberName> = draft.record.voters().filter(has_stopped).cloned().collect();
     for voter in voters {
-        if facts::lost_its_volume(draft, &voter) || draft.seen.claim_is_terminating(&draft.record, &voter) {
+        if draft.view().lost_its_volume(&voter) || draft.view().claim_is_terminating(&voter) {
             draft.wait(Waiting::VolumeLost(voter));
         }
     }

@@ -9,11 +9,10 @@ use quorate_model::effect::{NotBegun, OrderWait};
 use quorate_model::incarnation::{Admission, Admitted, NextIncarnation, Order, RestoreOrder};
 use quorate_model::record::QuarantineCause;
 use quorate_model::restore::{Restore, RestoreFailure};
-use quorate_model::snapshot::Volume;
 use quorate_model::{MemberName, Revision, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON, Progress, for_all};
-use crate::{claims, halt, incarnation, restore, stop, upgrade};
+use crate::{claims, halt, incarnation, restore, safety, stop, upgrade};
 
 pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
     let flow = follow(draft);
@@ -35,11 +34,8 @@ fn follow(draft: &mut Draft<'_>) -> Flow {
         return ON;
     }
     draft.wait(Waiting::Order(next.order.clone(), OrderWait::Replacing));
-    if stop::every_pod(draft, Step::J2).is_done()
-        && quarantine_volumes(draft).is_done()
-        && let Err(why) = incarnation::begin(draft)
-    {
-        draft.wait(Waiting::Unsafe(why));
+    if stop::every_pod(draft, Step::J2).is_done() && quarantine_volumes(draft).is_done() {
+        incarnation::begin(draft);
     }
     DONE
 }
@@ -147,19 +143,13 @@ fn is_withdrawn(draft: &Draft<'_>, next: &NextIncarnation) -> bool {
     is_gone && !next.stopped
 }
 
-/// J3. Records that every member is stopped, then quarantines the volumes (R17): of members, of those that were joining or leaving, and of those that left.
+/// J3. Records that every member is stopped, then quarantines the volumes (R17).
 fn quarantine_volumes(draft: &mut Draft<'_>) -> Progress {
     draft.write_record(Step::J3, |record| {
         if let Some(next) = &mut record.next_incarnation {
             next.stopped = true;
         }
     });
-    let is_left = |member: &MemberName, volume: &Volume| {
-        let recorded = draft.record.members.get(member).and_then(|member| member.volume.as_ref());
-        let is_own = volume.cluster_uid.as_ref() == Some(&draft.seen.uid) || recorded == Some(&volume.uid);
-        is_own && volume.quarantine.is_none() && !volume.terminating
-    };
-    let left = draft.seen.volumes.iter().filter(|(member, volume)| is_left(member, volume));
-    let left: Vec<MemberName> = left.map(|(member, _)| member.clone()).collect();
+    let left: Vec<MemberName> = safety::left_volumes(draft.view()).cloned().collect();
     for_all(&left, |member| draft.quarantine(Step::J3, member, QuarantineCause::Superseded))
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use quorate_model::effect::{Rehearsal, Successor, Unsafe};
+use quorate_model::effect::{Rehearsal, Successor};
 use quorate_model::incarnation::{Incarnation, NextIncarnation};
 use quorate_model::{Record, Step};
 
@@ -13,10 +13,10 @@ use crate::draft::Draft;
 use crate::{bootstrap, safety};
 
 /// Records the new incarnation, unless it is not safe yet.
-pub(crate) fn begin(draft: &mut Draft<'_>) -> Result<(), Unsafe> {
-    safety::may_begin_incarnation(draft.seen, &draft.record)?;
-    record(draft);
-    Ok(())
+pub(crate) fn begin(draft: &mut Draft<'_>) {
+    if !draft.wait_unless_safe(safety::may_begin_incarnation(draft.view())) {
+        record(draft);
+    }
 }
 
 /// The record of the new incarnation, if one is ordered.

@@ -6,7 +6,7 @@
 //! issues a Certificate anew whose Secret does not exist.
 
 use quorate_model::snapshot::{IssuedLeaf, SeenCertificate};
-use quorate_model::{DeletedObject, Effect, KubeEffect, Leaf, ObservedObject, Protocol, Step};
+use quorate_model::{DeletedObject, KubeEffect, Leaf, ObservedObject, Protocol, Step};
 
 use crate::draft::Draft;
 use crate::safety;
@@ -30,7 +30,7 @@ pub(crate) fn keep(draft: &mut Draft<'_>, ended_by: Option<Protocol>) {
         let is_early = one.not_before.is_some_and(|not_before| draft.now < not_before);
         if let Some((step, write)) = act(draft, *leaf, one).filter(|(step, _)| *step == Step::I6 || !is_early)
         {
-            draft.propose(Effect::kube(step, write));
+            draft.write(step, write);
         }
     }
 }
@@ -52,7 +52,7 @@ fn act(draft: &Draft<'_>, leaf: Leaf, one: &IssuedLeaf) -> Option<(Step, KubeEff
             Some((Step::I5, KubeEffect::ChangeCertificate { leaf, asked, observed }))
         }
         (Some(_), SeenCertificate::Own { matches: true, .. }) => {
-            let may_go = safety::may_take_anew(draft.seen, &draft.record).is_ok();
+            let may_go = safety::may_take_anew(draft.view()).is_ok();
             if may_go && draft.seen.is_issued_by_earlier(leaf) { delete_issued(Step::I7) } else { None }
         }
         (None, SeenCertificate::Own { observed, .. }) => {

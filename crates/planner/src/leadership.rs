@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 
 use quorate_model::snapshot::{StatusReply, TransferAttempt};
-use quorate_model::{Backoff, Effect, EtcdCall, MemberId, MemberName, Span, Step, Waiting};
+use quorate_model::{Backoff, EtcdCall, MemberId, MemberName, Span, Step, Waiting};
 
 use crate::draft::{Draft, Progress};
 
@@ -19,13 +19,13 @@ const DELAYS: Backoff = Backoff { first: Span::seconds(30), longest: Span::secon
 /// Moves leadership away from a member. Done when it does not lead, or when no other voter is healthy: then etcd elects after the
 /// removal or the restart.
 pub(crate) fn move_away(draft: &mut Draft<'_>, step: Step, member: &MemberName) -> Progress {
-    if !draft.is_leader(member) {
+    if !draft.view().is_leader(member) {
         return Progress::Done;
     }
     let Some(leader) = draft.seen.leader(draft.now) else { return Progress::Done };
     let able = targets(draft, member);
-    let attempts: Vec<TransferAttempt> =
-        draft.seen.etcd.transfers.iter().copied().filter(|attempt| attempt.from == leader).collect();
+    let attempts = draft.seen.etcd.transfers.iter().copied().filter(|attempt| attempt.from == leader);
+    let attempts: Vec<TransferAttempt> = attempts.collect();
     let times = |to: MemberId| attempts.iter().filter(|attempt| attempt.to == to).count();
     // Each is tried as often as the others; among those, the one furthest ahead first.
     let next = able.iter().min_by_key(|(_, status)| {
@@ -38,8 +38,7 @@ pub(crate) fn move_away(draft: &mut Draft<'_>, step: Step, member: &MemberName) 
         draft.wait(Waiting::LeaderTransferFailed { leader: member.clone(), tried });
     }
     if !all_tried || is_delay_over(draft, &attempts, able.len()) {
-        let call = EtcdCall::MoveLeadership { to: to.clone(), to_id: status.member_id };
-        draft.propose(Effect::etcd(step, member.clone(), call));
+        draft.call(step, member, EtcdCall::MoveLeadership { to: to.clone(), to_id: status.member_id });
     }
     Progress::Pending
 }
@@ -48,7 +47,7 @@ pub(crate) fn move_away(draft: &mut Draft<'_>, step: Step, member: &MemberName) 
 fn targets<'a>(draft: &Draft<'a>, leader: &MemberName) -> Vec<(MemberName, &'a StatusReply)> {
     let others = draft.record.voters().filter(|voter| *voter != leader);
     others
-        .filter(|voter| draft.is_listed_voter(voter) && draft.seen.is_sound(voter, draft.now))
+        .filter(|voter| draft.view().is_listed_voter(voter) && draft.view().is_sound(voter))
         .filter_map(|voter| Some((voter.clone(), draft.status_of(voter)?)))
         .collect()
 }

@@ -2,7 +2,7 @@
 //! list of protocols, each in a file of its own. Every effect they propose passes [`safety`], the one place that
 //! refuses one.
 //!
-//! - `facts`: what several protocols ask about members; `draft`: the plan while it is made, and acts that several share
+//! - `view` and `facts`: what several protocols ask about members; `draft`: the plan while it is made, and acts that several share
 //!
 //! This crate never does I/O, reads a clock, draws a random number, or knows Kubernetes.
 
@@ -43,6 +43,7 @@ mod shrink;
 mod stop;
 pub mod upgrade;
 mod upkeep;
+mod view;
 mod waves;
 
 use std::ops::ControlFlow;
@@ -50,6 +51,7 @@ use std::ops::ControlFlow;
 use quorate_model::{Instant, Plan, Protocol, Snapshot};
 
 use draft::{Draft, Flow};
+pub use view::View;
 
 /// What to do next, given what was observed and what time it is.
 ///

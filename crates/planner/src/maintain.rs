@@ -7,7 +7,7 @@
 
 use quorate_model::record::Defragmenting;
 use quorate_model::snapshot::{Alarm, AlarmKind, Database, SPACE_REGAINED_PERCENT};
-use quorate_model::{Effect, EtcdCall, MemberId, MemberName, Step, Waiting};
+use quorate_model::{EtcdCall, MemberId, MemberName, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON, Progress};
 use crate::{facts, leadership, safety};
@@ -22,8 +22,7 @@ pub(crate) fn finish_defragmentation(draft: &mut Draft<'_>) -> Progress {
     // The reply was lost, or went to an operator that is no more. etcd makes this call wait until the first one has ended, so its
     // reply answers for both.
     if draft.status_of(&ordered.member).is_some() {
-        let member = ordered.member.clone();
-        draft.propose(Effect::etcd(Step::N3, member.clone(), EtcdCall::Defragment { member }));
+        call_defragment(draft, &ordered.member);
     }
     draft.wait(Waiting::Defragmenting(ordered.member));
     Progress::Pending
@@ -42,10 +41,10 @@ pub(crate) fn disarm(draft: &mut Draft<'_>) {
             AlarmKind::NoSpace => draft.seen.maintenance.no_space_remedy,
             AlarmKind::Corrupt => true,
         };
-        let Some(via) = draft.via().cloned().filter(|_| is_gone || is_remedy) else { continue };
-        if safety::may_disarm(draft.seen, &draft.record, draft.now, alarm).is_ok() {
+        let Some(via) = draft.via().filter(|_| is_gone || is_remedy) else { continue };
+        if safety::may_disarm(draft.view(), alarm).is_ok() {
             let Alarm { member, kind } = alarm;
-            draft.propose(Effect::etcd(Step::N5, via, EtcdCall::Disarm { member, kind }));
+            draft.call(Step::N5, via, EtcdCall::Disarm { member, kind });
         }
     }
 }
@@ -54,7 +53,7 @@ pub(crate) fn disarm(draft: &mut Draft<'_>) {
 /// not promoted beside the alarm, no Pod is restarted beside it, and a leader that still sends it a snapshot does not finish a
 /// defragmentation.
 pub(crate) fn needs_learner_gone(draft: &Draft<'_>) -> bool {
-    let is_over = |alarm| safety::may_disarm(draft.seen, &draft.record, draft.now, alarm).is_ok();
+    let is_over = |alarm| safety::may_disarm(draft.view(), alarm).is_ok();
     let has_remedy = draft.seen.maintenance.no_space_remedy;
     let mut full = own_nospace(draft);
     (has_remedy || rollout_cures(draft)) && full.any(|alarm| !(has_remedy && is_over(alarm)))
@@ -70,7 +69,8 @@ pub(crate) fn regain_space(draft: &mut Draft<'_>) -> Flow {
     if !is_full(draft) || !draft.seen.maintenance.no_space_remedy || rollout_cures(draft) {
         return ON;
     }
-    if draft.record.target.as_ref().is_some_and(|target| target.pod.compacts) && !draft.seen.etcd.compacted {
+    let compacts = draft.record.target.as_ref().is_some_and(|target| target.pod.compacts);
+    if compacts && !draft.seen.etcd.compacted {
         return compact(draft);
     }
     let full = |database: &Database| !database.is_below_quota(SPACE_REGAINED_PERCENT);
@@ -81,7 +81,6 @@ pub(crate) fn regain_space(draft: &mut Draft<'_>) -> Flow {
         return defragment(draft, &next);
     }
     if let Some((member, database)) = databases(draft).into_iter().find(|(_, database)| full(database)) {
-        let compacts = draft.record.target.as_ref().is_some_and(|target| target.pod.compacts);
         draft.wait(Waiting::StillFull { member, database, compacts });
     }
     ON
@@ -89,12 +88,10 @@ pub(crate) fn regain_space(draft: &mut Draft<'_>) -> Flow {
 
 /// `maintenance.defrag`: members with much free space in their files, on a calm cluster, in the daily window.
 pub(crate) fn defragment_by_threshold(draft: &mut Draft<'_>) -> Flow {
-    let Some(threshold) = draft.seen.maintenance.defrag.filter(|threshold| threshold.is_open(draft.now))
-    else {
-        return ON;
-    };
+    let threshold = draft.seen.maintenance.defrag.filter(|threshold| threshold.is_open(draft.now));
+    let Some(threshold) = threshold else { return ON };
     let is_calm = draft.seen.alarms(draft.now).is_empty()
-        && draft.record.voters().all(|voter| draft.seen.is_healthy(voter, draft.now));
+        && draft.record.voters().all(|voter| draft.view().is_healthy(voter));
     match next(draft, |database| threshold.is_reached(database)).filter(|_| is_calm) {
         Some(next) => defragment(draft, &next),
         None => ON,
@@ -110,18 +107,14 @@ fn own_nospace(draft: &Draft<'_>) -> impl Iterator<Item = Alarm> {
 /// Whether Pods are about to be restarted with a larger quota: then that is the remedy.
 fn rollout_cures(draft: &Draft<'_>) -> bool {
     let mut voters = draft.record.voters();
-    voters.any(|voter| facts::is_stale(draft, voter) && draft.seen.restart_raises_quota(&draft.record, voter))
+    voters.any(|voter| draft.view().is_stale(voter) && draft.seen.restart_raises_quota(&draft.record, voter))
 }
 
 /// N1, at the leader's revision. Under the alarm nothing but a deletion raises it.
 fn compact(draft: &mut Draft<'_>) -> Flow {
-    let leader = draft.record.voters().find(|voter| draft.is_leader(voter)).cloned();
-    let Some((leader, status)) = leader.and_then(|leader| Some((leader.clone(), draft.status_of(&leader)?)))
-    else {
-        return ON;
-    };
-    let call = EtcdCall::Compact { revision: status.revision };
-    if draft.propose(Effect::etcd(Step::N1, leader, call)) { DONE } else { ON }
+    let Some(leader) = facts::leader(draft.view()).cloned() else { return ON };
+    let Some(revision) = draft.status_of(&leader).map(|status| status.revision) else { return ON };
+    if draft.call(Step::N1, &leader, EtcdCall::Compact { revision }) { DONE } else { ON }
 }
 
 /// The databases of the voters, as far as they are known.
@@ -132,27 +125,29 @@ fn databases(draft: &Draft<'_>) -> Vec<(MemberName, Database)> {
 
 /// The next member to defragment: the leader last. One that was defragmented of late is left alone, whatever came of it.
 fn next(draft: &Draft<'_>, wanted: impl Fn(&Database) -> bool) -> Option<MemberName> {
-    let candidates =
-        databases(draft).into_iter().filter(|(_, database)| wanted(database)).map(|(name, _)| name);
+    let all = databases(draft).into_iter();
+    let candidates = all.filter(|(_, database)| wanted(database)).map(|(name, _)| name);
     let rested = candidates.filter(|name| !draft.seen.was_defragmented_lately(name, draft.now));
-    rested.min_by_key(|name| (draft.is_leader(name), draft.seen.cluster.ordinal(name)))
+    rested.min_by_key(|name| (draft.view().is_leader(name), draft.seen.cluster.ordinal(name)))
 }
 
 /// N2 and N3.
 fn defragment(draft: &mut Draft<'_>, member: &MemberName) -> Flow {
-    if let Err(why) = safety::may_begin_defragmentation(draft.seen, &draft.record, draft.now, member) {
-        draft.wait(Waiting::Unsafe(why));
+    if draft.wait_unless_safe(safety::may_begin_defragmentation(draft.view(), member)) {
         return ON;
     }
     if !leadership::move_away(draft, Step::N2, member).is_done() {
         return DONE;
     }
     let Some(pod) = draft.pod(member) else { return ON };
-    let (member, since) = (member.clone(), draft.now);
-    let ordered =
-        Defragmenting { member: member.clone(), pod: pod.uid.clone(), restarts: pod.restarts, since };
+    let (pod, restarts, since) = (pod.uid.clone(), pod.restarts, draft.now);
+    let ordered = Defragmenting { member: member.clone(), pod, restarts, since };
     draft.write_record(Step::N3, |record| record.defragmenting = Some(ordered));
-    draft.propose(Effect::etcd(Step::N3, member.clone(), EtcdCall::Defragment { member: member.clone() }));
-    draft.wait(Waiting::Defragmenting(member));
+    call_defragment(draft, member);
+    draft.wait(Waiting::Defragmenting(member.clone()));
     DONE
+}
+
+fn call_defragment(draft: &mut Draft<'_>, member: &MemberName) {
+    draft.call(Step::N3, member, EtcdCall::Defragment { member: member.clone() });
 }

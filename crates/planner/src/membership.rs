@@ -1,12 +1,12 @@
 //! Records what etcd's linearizable list shows: ids of learners, promotions, members that were removed from outside,
 //! members of ours that a late call left behind. Identity is member id and peer URL, never a position (R7).
 
+use quorate_model::mutants::{Rule, is_broken};
 use quorate_model::record::{Leaving, Member, Stage};
 use quorate_model::snapshot::Listed;
 use quorate_model::{MemberName, Span, Step, Waiting};
 
 use crate::draft::Draft;
-use crate::facts;
 
 /// How long a promoted member may take to answer. It answered as a learner, so one round of a few seconds suffices where nothing is
 /// wrong with it.
@@ -14,14 +14,14 @@ const UNHEARD_FOR: Span = Span::seconds(60);
 
 pub(crate) fn settle(draft: &mut Draft<'_>) {
     let Some(list) = draft.seen.list(draft.now) else { return };
-    for name in draft.record.members.keys().cloned().collect::<Vec<_>>() {
+    for name in draft.members() {
         match draft.listed(&name) {
             Some(listed) => settle_listed(draft, &name, listed),
             None => settle_unlisted(draft, &name),
         }
     }
     for listed in &list.members {
-        if draft.member_of(listed).is_none() {
+        if draft.view().member_of(listed).is_none() {
             settle_unrecorded(draft, listed);
         }
     }
@@ -30,20 +30,12 @@ pub(crate) fn settle(draft: &mut Draft<'_>) {
 fn settle_listed(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
     let Some(member) = draft.record.members.get(name).cloned() else { return };
     if member.id.is_none() {
-        draft.write_record(Step::G3, |record| {
-            if let Some(member) = record.members.get_mut(name) {
-                member.id = Some(listed.id);
-            }
-        });
+        draft.write_member(Step::G3, name, |member| member.id = Some(listed.id));
     }
     if let Some(version) = draft.status_of(name).map(|status| status.version)
         && member.version != Some(version)
     {
-        draft.write_record(Step::K1, |record| {
-            if let Some(member) = record.members.get_mut(name) {
-                member.version = Some(version);
-            }
-        });
+        draft.write_member(Step::K1, name, |member| member.version = Some(version));
     }
     if member.stage == Stage::Voter && member.volume.is_none() {
         find_volume(draft, name, listed);
@@ -55,7 +47,7 @@ fn settle_listed(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
     }
     // The list alone is not enough: the member's own raft may still say learner (etcd-io/etcd#18347).
     // A member in memory whose data are lost cannot answer any more: it is replaced as the voter that it may be.
-    let cannot_answer = || draft.record.is_in_memory() && facts::is_lost(draft, name);
+    let cannot_answer = || draft.record.is_in_memory() && draft.view().is_lost(name);
     let says_so = || draft.status_of(name).is_some_and(|status| !status.is_learner);
     let promoted = !listed.is_learner && (says_so() || cannot_answer() || is_unheard_voter(draft, name));
     if member.stage == Stage::Joining && promoted {
@@ -68,31 +60,22 @@ fn settle_listed(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
 /// volume is gone. One that was cut off from its peers when it was promoted answers as a learner until it hears of it. As long as it
 /// counts as joining, no other change begins, also not the one that removes it. It is not healthy, so nothing relies on it.
 fn is_unheard_voter(draft: &Draft<'_>, name: &MemberName) -> bool {
-    #[cfg(feature = "mutants")]
-    if crate::safety::mutants::is_broken(crate::safety::mutants::Rule::L3) {
-        return false;
-    }
     let since = draft.seen.etcd.unheard_since.get(name);
     let for_long = since.is_some_and(|since| draft.now - *since > UNHEARD_FOR);
-    let cannot_answer = draft.pod(name).is_none() || facts::lost_its_volume(draft, name);
+    let cannot_answer = draft.pod(name).is_none() || draft.view().lost_its_volume(name);
     let is_silent = draft.status_of(name).is_none();
-    for_long || (is_silent && cannot_answer)
+    (for_long || (is_silent && cannot_answer)) && !is_broken(Rule::L3)
 }
 
 /// A voter whose record was lost: its volume is the one that is annotated with its id, or that is not annotated yet.
 fn find_volume(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
     let Some(volume) = draft.volume(name) else { return };
-    let own = volume.cluster_uid.as_ref() == Some(&draft.seen.uid);
-    if own
+    if draft.view().is_own(volume)
         && volume.quarantine.is_none()
         && volume.member_id.is_none_or(|id| id == listed.id)
         && !volume.terminating
     {
-        draft.write_record(Step::BX, |record| {
-            if let Some(member) = record.members.get_mut(name) {
-                member.volume = Some(volume.uid.clone());
-            }
-        });
+        draft.write_member(Step::BX, name, |member| member.volume = Some(volume.uid.clone()));
     }
 }
 

@@ -17,7 +17,7 @@ use quorate_model::quorum_recovery::{
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::restore::Restore;
 use quorate_model::snapshot::{LastNodes, Pod};
-use quorate_model::{Effect, KubeEffect, MemberName, Step, Waiting};
+use quorate_model::{MemberName, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
 use crate::{commit, delivery, halt, restore, safety, upgrade, upkeep};
@@ -107,8 +107,7 @@ fn begin(draft: &mut Draft<'_>) -> bool {
         refuse(draft, RecoveryRefused::TooSoon);
         return false;
     }
-    if let Err(why) = safety::may_recover(draft.seen, &draft.record, draft.now) {
-        draft.wait(Waiting::Unsafe(why));
+    if draft.wait_unless_safe(safety::may_recover(draft.view())) {
         return false;
     }
     let container = |member: &MemberName| {
@@ -154,11 +153,15 @@ fn has_ended(draft: &mut Draft<'_>, recovery: &QuorumRecovery) -> bool {
     if !is_withdrawn && !quorum_answers {
         return false;
     }
-    let spent = (!is_withdrawn).then(|| recovery.from.clone());
+    end(draft, (!is_withdrawn).then(|| recovery.from.clone()));
+    true
+}
+
+/// QX. Forgets the order; what was spent is not followed again.
+fn end(draft: &mut Draft<'_>, spent: Option<RecoverFrom>) {
     draft.write_record(Step::QX, |record| {
         (record.quorum_recovery, record.last_quorum_recovery) = (None, spent);
     });
-    true
 }
 
 /// Another member may be named until Q6. `None` if the new order cannot be followed: nor is the old one, which a person has taken back.
@@ -177,22 +180,16 @@ fn follow_edit(draft: &mut Draft<'_>, mut recovery: QuorumRecovery) -> Option<Qu
 
 /// Q2 and Q5: every member whose volume exists has a Pod in which etcd does not start.
 fn hold(draft: &mut Draft<'_>, recovery: &QuorumRecovery) {
-    let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
-    for member in &members {
+    for member in &draft.members() {
         let order = order_for(recovery, member);
-        let step = if order == ReadOnlyOrder::Read { Step::Q2 } else { Step::Q5 };
+        let is_read = order == ReadOnlyOrder::Read;
+        let (step, boot) = if is_read { (Step::Q2, Boot::Read) } else { (Step::Q5, Boot::Extract) };
         match draft.pod(member) {
             Some(pod) if is_held_for(pod, &order) && !is_outdated(draft, pod) => {}
-            Some(_) if safety::loses_its_volume(draft.seen, member) => {}
-            Some(_) => {
-                let _ = draft.delete_pod(step, member);
-            }
-            None if safety::has_volume(draft.seen, &draft.record, member) => {
-                let boot = if order == ReadOnlyOrder::Read { Boot::Read } else { Boot::Extract };
-                let create = KubeEffect::CreatePod { member: member.clone(), boot, peers: Vec::new() };
-                if draft.propose(Effect::kube(step, create)) {
-                    draft.wait(Waiting::PodStarting(member.clone()));
-                }
+            Some(_) if safety::loses_its_volume(draft.view(), member) => {}
+            Some(_) => draft.end_pod(step, member),
+            None if safety::has_volume(draft.view(), member) => {
+                draft.start_pod(step, member, boot, Vec::new());
             }
             None => {}
         }
@@ -200,10 +197,8 @@ fn hold(draft: &mut Draft<'_>, recovery: &QuorumRecovery) {
 }
 
 fn order_for(recovery: &QuorumRecovery, member: &MemberName) -> ReadOnlyOrder {
-    match &recovery.chosen {
-        Some(chosen) if chosen.member == *member => ReadOnlyOrder::Extract(recovery.key()),
-        Some(_) | None => ReadOnlyOrder::Read,
-    }
+    let is_chosen = recovery.chosen.as_ref().is_some_and(|chosen| chosen.member == *member);
+    if is_chosen { ReadOnlyOrder::Extract(recovery.key()) } else { ReadOnlyOrder::Read }
 }
 
 /// Whether the Pod does this, or has done it. One that its kubelet evicted has not.
@@ -234,10 +229,9 @@ fn logs(draft: &Draft<'_>) -> Vec<(MemberName, Result<Log, String>)> {
 
 /// Q4: waits for the containers that may still run.
 fn all_are_stopped(draft: &mut Draft<'_>, recovery: &QuorumRecovery) -> bool {
-    let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
     let mut all = true;
-    for member in members {
-        if let Err(why) = safety::is_stopped(draft.seen, &draft.record, recovery, &member, draft.now) {
+    for member in draft.members() {
+        if let Err(why) = safety::is_stopped(draft.view(), recovery, &member) {
             draft.wait(Waiting::Recovery(RecoveryWait::MayRun(member, why)));
             all = false;
         }
@@ -247,10 +241,9 @@ fn all_are_stopped(draft: &mut Draft<'_>, recovery: &QuorumRecovery) -> bool {
 
 /// Q3: waits for what is not known yet of the members' volumes.
 fn all_are_read(draft: &mut Draft<'_>, recovery: &QuorumRecovery) -> bool {
-    let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
     let mut all = true;
-    for member in members {
-        if let Err(why) = safety::is_read(draft.seen, &draft.record, recovery, &member) {
+    for member in draft.members() {
+        if let Err(why) = safety::is_read(draft.view(), recovery, &member) {
             draft.wait(Waiting::Recovery(RecoveryWait::NotRead(member, why)));
             all = false;
         }
@@ -270,11 +263,8 @@ fn choose(draft: &mut Draft<'_>, recovery: &QuorumRecovery) -> Option<Chosen> {
             let quorum = quorum_is_there(draft, ours().map(|(member, _)| member));
             if let Some(why) = quorum {
                 // The members start again, also where Git has the annotation and gives it back.
-                let spent = recovery.from.clone();
                 refuse(draft, why);
-                draft.write_record(Step::QX, |record| {
-                    (record.quorum_recovery, record.last_quorum_recovery) = (None, Some(spent));
-                });
+                end(draft, Some(recovery.from.clone()));
                 return None;
             }
             // Those that have more may be the wrong ones.
@@ -295,12 +285,8 @@ fn choose(draft: &mut Draft<'_>, recovery: &QuorumRecovery) -> Option<Chosen> {
         return None;
     };
     let chosen = Chosen { member: member.clone(), log };
-    let recorded = chosen.clone();
-    draft.write_record(Step::Q4, |record| {
-        if let Some(recovery) = &mut record.quorum_recovery {
-            recovery.chosen = Some(recorded);
-        }
-    });
+    let recorded = QuorumRecovery { chosen: Some(chosen.clone()), ..recovery.clone() };
+    draft.write_record(Step::Q4, |record| record.quorum_recovery = Some(recorded));
     Some(chosen)
 }
 
@@ -312,12 +298,12 @@ fn quorum_is_there<'a>(
 ) -> Option<RecoveryRefused> {
     let voters = draft.record.voters().count();
     let have_data: Vec<&MemberName> = have_data.collect();
-    let stage = |member: &MemberName| draft.record.members.get(member).map(|member| member.stage);
-    let readable = have_data.iter().filter(|member| stage(member) == Some(Stage::Voter)).count();
+    let votes = |member: &MemberName| draft.view().stage_of(member) == Some(Stage::Voter);
+    let readable = have_data.iter().filter(|member| votes(member)).count();
     // One that was leaving votes until etcd has removed it.
-    let leaves = |stage: Option<Stage>| matches!(stage, Some(Stage::Leaving(_)));
-    let leaving = draft.record.members.keys().filter(|member| leaves(stage(member))).count();
-    let readable_leaving = have_data.iter().filter(|member| leaves(stage(member))).count();
+    let leaves = |member: &MemberName| matches!(draft.view().stage_of(member), Some(Stage::Leaving(_)));
+    let leaving = draft.record.leaving().count();
+    let readable_leaving = have_data.iter().filter(|member| leaves(member)).count();
     let is_quorum = has_quorum(readable, voters) || has_quorum(readable + readable_leaving, voters + leaving);
     is_quorum.then_some(RecoveryRefused::QuorumHasData { readable, voters })
 }
@@ -364,8 +350,7 @@ fn snapshot_of(draft: &mut Draft<'_>, recovery: &QuorumRecovery, chosen: &Chosen
 
 /// Q6: from here on the order is one for another incarnation, with one member that begins with the snapshot. The others grow from it.
 fn order_incarnation(draft: &mut Draft<'_>, recovery: &QuorumRecovery, restore: Restore) {
-    if let Err(why) = safety::may_recover(draft.seen, &draft.record, draft.now) {
-        draft.wait(Waiting::Unsafe(why));
+    if draft.wait_unless_safe(safety::may_recover(draft.view())) {
         return;
     }
     // What the spec does not take would only show when nothing is left to go back to.

@@ -56,16 +56,14 @@ pub(crate) fn withdraw_order(draft: &mut Draft<'_>) {
     let member = order.member;
     let is_named = draft.seen.is_ordered_to_be_replaced(&member);
     // A learner that was promoted just now is recorded as a voter first.
-    let is_promoted = draft.record.joining().is_some_and(|(joining, _)| draft.is_listed_voter(joining));
-    if is_named || is_promoted || draft.listed(&member).is_none() || has_its_place(draft, &member) {
+    if is_named || is_promoted(draft) || draft.listed(&member).is_none() || has_its_place(draft, &member) {
         return;
     }
     let message = format!(
         "{member} was not replaced: the annotation that ordered it was removed, so the order is withdrawn"
     );
     give_up(draft, &member, message);
-    let size = draft.record.target.as_ref().map_or(0, |target| target.size);
-    if draft.record.voters().count() > size {
+    if draft.record.voters().count() > draft.view().size() {
         let others = draft.record.voters().filter(|voter| **voter != member);
         let newest = others.max_by_key(|voter| draft.seen.cluster.ordinal(voter)).cloned();
         if let Some(newest) = newest {
@@ -74,23 +72,27 @@ pub(crate) fn withdraw_order(draft: &mut Draft<'_>) {
     }
 }
 
+/// Whether the list has the member that is joining as a voter.
+fn is_promoted(draft: &Draft<'_>) -> bool {
+    draft.record.joining().is_some_and(|(joining, _)| draft.view().is_listed_voter(joining))
+}
+
 /// Whether it is too late to withdraw an order: another voter has the place of the member, and that one is not sound. If it stayed, the next
 /// scale-in would remove it and delete its volume, which the replacement keeps.
 fn has_its_place(draft: &Draft<'_>, member: &MemberName) -> bool {
-    has_successor(draft, member) && !draft.seen.is_sound(member, draft.now)
+    has_successor(draft, member) && !draft.view().is_sound(member)
 }
 
 /// Whether the cluster has its size without this member.
 fn has_successor(draft: &Draft<'_>, member: &MemberName) -> bool {
-    let size = draft.record.target.as_ref().map_or(0, |target| target.size);
-    draft.record.voters().filter(|voter| *voter != member).count() >= size
+    draft.record.voters().filter(|voter| *voter != member).count() >= draft.view().size()
 }
 
 /// Ends the replacement that is under way, if it is over, and begins the next one.
 pub(crate) fn lost_members(draft: &mut Draft<'_>) -> Flow {
     conclude(draft);
     report(draft);
-    if let Some(lost) = facts::lost_voter(draft) {
+    if let Some(lost) = facts::lost_voter(draft.view()).cloned() {
         let in_memory = draft.record.is_in_memory();
         let other = if in_memory { Loss::Memory } else { Loss::NeverStarted };
         let loss = draft.seen.certain_loss(&draft.record, &lost, draft.now).unwrap_or(other);
@@ -102,7 +104,7 @@ pub(crate) fn lost_members(draft: &mut Draft<'_>) -> Flow {
         }
     }
     if let Some(outstanding) = draft.record.replacement.clone() {
-        let is_unfit = !draft.seen.is_healthy(&outstanding.member, draft.now);
+        let is_unfit = !draft.view().is_healthy(&outstanding.member);
         // One whose claim is being deleted is removed first only once it counts as lost.
         if outstanding.loss == Loss::Ordered && is_voter(draft, &outstanding.member) && is_unfit {
             // It was healthy when the order was taken, and is not any more: it is removed first.
@@ -138,11 +140,10 @@ pub(crate) fn lost_members(draft: &mut Draft<'_>) -> Flow {
 pub(crate) fn make_place(draft: &mut Draft<'_>, learner: &MemberName) -> bool {
     let has_claim = draft.volume(learner).is_some();
     let has_node = draft.pod(learner).is_some_and(|pod| pod.node.is_some());
-    let could_join = || safety::may_grow(draft.seen, &draft.record, draft.now).is_ok();
+    let could_join = || safety::may_grow(draft.view()).is_ok();
     let lacked_place = if draft.listed(learner).is_some() { !has_node } else { !has_claim && could_join() };
     let Some(moved) = moved_member(draft).filter(|_| lacked_place) else { return false };
-    let goes = draft.seen.claim_is_terminating(&draft.record, &moved);
-    if goes && draft.record.voters().count() >= safety::MOVES_IN_PLACE {
+    if draft.view().claim_is_terminating(&moved) && draft.record.voters().count() >= safety::MOVES_IN_PLACE {
         draft.write_record(Step::P1, |record| {
             if let Some(replacement) = &mut record.replacement {
                 replacement.in_place = true;
@@ -159,28 +160,21 @@ fn moves_in_place(draft: &Draft<'_>) -> bool {
 /// How many voters the cluster has until the replacement is over: one more than the target while a healthy member is replaced, unless it moves
 /// in place. One that is not healthy for long does not move any more, and must not hold up the scale-in that removes it.
 pub(crate) fn surplus(draft: &Draft<'_>) -> usize {
-    if moves_in_place(draft) {
-        return 0;
-    }
-    let stands = |member: &MemberName| {
-        let since = draft.seen.etcd.unhealthy_since.get(member);
-        since.is_some_and(|since| draft.now - *since > LEARNER_DEADLINE)
-    };
-    usize::from(moving_voter(draft).is_some_and(|member| !stands(&member)))
+    let moves = |member: MemberName| !facts::is_unhealthy_for_long(draft.view(), &member);
+    usize::from(!moves_in_place(draft) && moving_voter(draft).is_some_and(moves))
 }
 
 /// The healthy member that another one has taken the place of.
 pub(crate) fn moved_member(draft: &Draft<'_>) -> Option<MemberName> {
-    moving_voter(draft).filter(|member| draft.seen.is_healthy(member, draft.now))
+    moving_voter(draft).filter(|member| draft.view().is_healthy(member))
 }
 
 /// P1 once more, before P3: whether what the member was chosen by still holds. Else it is a voter again, and the choice is made anew.
 pub(crate) fn confirm(draft: &mut Draft<'_>, member: &MemberName) -> Progress {
     let loss = draft.record.replacement.as_ref().map_or(Loss::Ordered, |replacement| replacement.loss);
     // Chosen as one whose data are there, or removed as a lost one.
-    let stage = draft.record.members.get(member).map(|member| member.stage);
-    let is_ordered = stage == Some(Stage::Leaving(Leaving::Replaced));
-    if loss.is_move() && draft.seen.is_healthy(member, draft.now) {
+    let is_ordered = draft.view().stage_of(member) == Some(Stage::Leaving(Leaving::Replaced));
+    if loss.is_move() && draft.view().is_healthy(member) {
         if is_ordered && (has_successor(draft, member) || moves_in_place(draft)) {
             return Progress::Done;
         }
@@ -188,9 +182,8 @@ pub(crate) fn confirm(draft: &mut Draft<'_>, member: &MemberName) -> Progress {
         draft.enter(Step::P1, member, Stage::Voter);
         return Progress::Pending;
     }
-    let is_certain = is_ordered || facts::is_lost(draft, member);
-    let others = safety::may_replace(draft.seen, &draft.record, draft.now, member, loss);
-    match others {
+    let is_certain = is_ordered || draft.view().is_lost(member);
+    match safety::may_replace(draft.view(), member, loss) {
         // What would cure another member must not wait for this one.
         Err(why @ (Unsafe::VoterUnhealthy(_) | Unsafe::WouldLoseQuorum { .. })) if is_certain => {
             draft.wait(Waiting::Unsafe(why));
@@ -209,14 +202,12 @@ pub(crate) fn confirm(draft: &mut Draft<'_>, member: &MemberName) -> Progress {
 /// recorded, it would hold up the scale-in by which a person removes that voter. A person can take back an order, and not this. Once the new
 /// member is a voter, the move is ended by a removal.
 fn holds_up_move(draft: &Draft<'_>, moved: &Replacement) -> Option<MemberName> {
-    let size = draft.record.target.as_ref().map_or(0, |target| target.size);
-    let is_promoted = draft.record.joining().is_some_and(|(joining, _)| draft.is_listed_voter(joining));
     let waits = moved.loss == Loss::ClaimTerminating
-        && !is_promoted
+        && !is_promoted(draft)
         && is_voter(draft, &moved.member)
-        && draft.seen.is_healthy(&moved.member, draft.now)
-        && draft.record.voters().count() <= size;
-    facts::unhealthy_for_long(draft, Some(&moved.member)).filter(|_| waits)
+        && draft.view().is_healthy(&moved.member)
+        && draft.record.voters().count() <= draft.view().size();
+    facts::unhealthy_for_long(draft.view(), Some(&moved.member)).filter(|_| waits).cloned()
 }
 
 /// The voter that another member takes the place of before it goes.
@@ -226,7 +217,7 @@ fn moving_voter(draft: &Draft<'_>) -> Option<MemberName> {
 }
 
 fn is_voter(draft: &Draft<'_>, member: &MemberName) -> bool {
-    draft.record.members.get(member).is_some_and(|member| member.stage == Stage::Voter)
+    draft.view().stage_of(member) == Some(Stage::Voter)
 }
 
 /// Whether what was observed shows that the data are there, and right. A Pod that is being created shows nothing, and a member that
@@ -283,17 +274,14 @@ fn look_again(draft: &mut Draft<'_>) {
             suspected.rechecked = Some(pod);
         }
     });
-    let _ = draft.delete_pod(Step::P0, &member);
+    draft.end_pod(Step::P0, &member);
 }
 
 /// What may be lost is reported before it is acted on.
 fn report(draft: &mut Draft<'_>) {
-    let suspected = draft.record.suspected.iter();
-    let not_yet: Vec<(MemberName, Suspicion)> = suspected
-        .filter(|(member, _)| !facts::is_lost(draft, member))
-        .map(|(member, suspected)| (member.clone(), suspected.clone()))
-        .collect();
-    for (member, Suspicion { loss, since, .. }) in not_yet {
+    let not_yet = draft.record.suspected.iter().filter(|(member, _)| !draft.view().is_lost(member));
+    let not_yet = not_yet.map(|(member, suspected)| (member.clone(), suspected.loss, suspected.since));
+    for (member, loss, since) in not_yet.collect::<Vec<_>>() {
         let grace = draft.seen.replacement_policy.grace;
         // What is still undecided some time after that is not decided by looking more often.
         let is_due =
@@ -337,32 +325,29 @@ fn ordered(draft: &Draft<'_>) -> Option<MemberName> {
 
 /// A healthy voter whose claim is being deleted (R21).
 fn loses_its_claim(draft: &Draft<'_>) -> Option<MemberName> {
-    let loses = |voter: &&MemberName| {
-        draft.seen.claim_is_terminating(&draft.record, voter) && draft.seen.is_healthy(voter, draft.now)
-    };
-    draft.record.voters().find(loses).cloned()
+    let view = draft.view();
+    view.record.voters().find(|voter| view.claim_is_terminating(voter) && view.is_healthy(voter)).cloned()
 }
 
 /// P1.
 fn begin(draft: &mut Draft<'_>, member: &MemberName, loss: Loss) -> Flow {
-    let is_healthy = draft.seen.is_healthy(member, draft.now);
-    let allowed = if is_healthy && loss.is_move() {
+    let view = draft.view();
+    let moves = view.is_healthy(member) && loss.is_move();
+    let judged = if moves {
         // The new member comes first. Its data are those of the leader.
-        safety::may_grow(draft.seen, &draft.record, draft.now)
-            .and_then(|()| safety::may_give_data_up(draft.seen, &draft.record, draft.now, member))
+        safety::may_grow(view).and_then(|()| safety::may_give_data_up(view, member))
     } else {
-        safety::may_replace(draft.seen, &draft.record, draft.now, member, loss)
+        safety::may_replace(view, member, loss)
     };
-    if let Err(why) = allowed {
-        draft.wait(Waiting::Unsafe(why));
+    if draft.wait_unless_safe(judged) {
         return ON;
     }
-    let before =
-        draft.record.replacement.as_ref().filter(|before| before.member == *member && before.loss == loss);
+    let before = draft.record.replacement.as_ref();
+    let before = before.filter(|before| before.member == *member && before.loss == loss);
     let since = before.map_or(draft.now, |before| before.since);
     let replacement = Replacement { member: member.clone(), loss, since, in_place: false };
     draft.write_record(Step::P1, |record| record.replacement = Some(replacement));
-    if is_healthy && loss.is_move() {
+    if moves {
         return ON;
     }
     let why = if loss == Loss::Ordered { Leaving::Replaced } else { Leaving::Lost };
@@ -383,14 +368,13 @@ fn is_enabled(draft: &mut Draft<'_>, member: &MemberName, loss: Loss) -> bool {
 fn conclude(draft: &mut Draft<'_>) {
     let Some(replacement) = draft.record.replacement.clone() else { return };
     let member = &replacement.member;
-    let stage = draft.record.members.get(member).map(|member| member.stage);
-    let still_in = match stage {
+    let still_in = match draft.view().stage_of(member) {
         Some(Stage::Voter | Stage::Joining | Stage::Bootstrap) => true,
         Some(Stage::Leaving(_)) => draft.listed(member).is_some(),
         None => false,
     };
-    let size = draft.record.target.as_ref().map_or(0, |target| target.size);
-    if still_in || draft.record.joining().is_some() || draft.record.voters().count() < size {
+    let is_small = draft.record.voters().count() < draft.view().size();
+    if still_in || draft.record.joining().is_some() || is_small {
         return;
     }
     let message = format!("{member} was replaced: {}", replacement.loss);

@@ -5,34 +5,29 @@
 use quorate_model::effect::{Boot, PodTrouble, RecoveryWait, Rehearsal, Successor, Unsafe};
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::snapshot::Pod;
-use quorate_model::{Effect, KubeEffect, MemberName, PeerUrl, Step, Waiting};
+use quorate_model::{KubeEffect, MemberName, PeerUrl, Step, Waiting};
 
 use crate::draft::Draft;
-use crate::{facts, upgrade, upkeep};
+use crate::{upgrade, upkeep};
 
 pub(crate) fn lost_pods(draft: &mut Draft<'_>) {
     stray_pods(draft);
     let peers = peers(draft);
-    let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
-    for member in members {
+    for member in draft.members() {
         match draft.pod(&member) {
             Some(pod) if pod.terminating => draft.wait(Waiting::PodStopping(member)),
             Some(pod) if pod.finished => finished_pod(draft, &member),
-            Some(pod) if is_cured_by_target(draft, &member, pod) => {
-                let _ = draft.delete_pod(Step::W2, &member);
-            }
+            Some(pod) if is_cured_by_target(draft, &member, pod) => draft.end_pod(Step::W2, &member),
             // A late call created it. No member starts as new any more.
-            Some(pod) if pod.gated && draft.record.is_bootstrapped() => {
-                let _ = draft.delete_pod(Step::W2, &member);
-            }
+            Some(pod) if pod.gated && draft.record.is_bootstrapped() => draft.end_pod(Step::W2, &member),
             // The order to recover the quorum has ended. The member starts again on its data.
             Some(pod) if pod.read_only.is_some() => {
                 let withdrawn = draft.record.last_quorum_recovery.is_none();
                 draft.wait(Waiting::Recovery(RecoveryWait::Ended { withdrawn }));
-                let _ = draft.delete_pod(Step::W2, &member);
+                draft.end_pod(Step::W2, &member);
             }
             Some(pod) if forgot_its_start(pod) && draft.record.is_bootstrapped() => {
-                let _ = draft.delete_pod(Step::W2, &member);
+                draft.end_pod(Step::W2, &member);
             }
             None if may_still_vote(draft, &member) => resume(draft, &member, &peers),
             Some(_) | None => {}
@@ -42,12 +37,9 @@ pub(crate) fn lost_pods(draft: &mut Draft<'_>) {
 
 /// W2, only for Pods that ended for good, such as those that their kubelet evicted, and for those that hold no etcd.
 pub(crate) fn finished_pods(draft: &mut Draft<'_>) {
-    let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
-    for member in members {
+    for member in draft.members() {
         match draft.pod(&member).filter(|pod| !pod.terminating) {
-            Some(pod) if pod.read_only.is_some() => {
-                let _ = draft.delete_pod(Step::W2, &member);
-            }
+            Some(pod) if pod.read_only.is_some() => draft.end_pod(Step::W2, &member),
             Some(pod) if pod.finished => finished_pod(draft, &member),
             Some(_) | None => {}
         }
@@ -59,9 +51,7 @@ pub(crate) fn finished_pods(draft: &mut Draft<'_>) {
 pub(crate) fn finished_pod(draft: &mut Draft<'_>, member: &MemberName) {
     match stays_for_now(draft, member) {
         Some(why) => draft.wait(Waiting::PodStuck(member.clone(), why)),
-        None => {
-            let _ = draft.delete_pod(Step::W2, member);
-        }
+        None => draft.end_pod(Step::W2, member),
     }
 }
 
@@ -71,7 +61,7 @@ fn stays_for_now(draft: &Draft<'_>, member: &MemberName) -> Option<PodTrouble> {
     let ended = draft.seen.etcd.ended_pods.get(member).filter(|ended| ended.last == pod.uid)?;
     let delay = ended.delay();
     // The committed shape may be the cure. A clock that was set back must not make it last.
-    let is_over = facts::is_stale(draft, member) || ended.at > draft.now || draft.now - ended.at >= delay;
+    let is_over = draft.view().is_stale(member) || ended.at > draft.now || draft.now - ended.at >= delay;
     (!is_over).then(|| {
         let why = pod.trouble.clone();
         PodTrouble::KeepsEnding { member: member.clone(), why, times: ended.times, delay }
@@ -81,8 +71,7 @@ fn stays_for_now(draft: &Draft<'_>, member: &MemberName) -> Option<PodTrouble> {
 /// Only the Pods that do not exist, of members that may vote.
 pub(crate) fn missing_pods(draft: &mut Draft<'_>) {
     let peers = peers(draft);
-    let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
-    for member in members {
+    for member in draft.members() {
         if draft.pod(&member).is_none() && may_still_vote(draft, &member) {
             resume(draft, &member, &peers);
         }
@@ -92,10 +81,10 @@ pub(crate) fn missing_pods(draft: &mut Draft<'_>) {
 /// Whether the Pod cannot run in its old revision and might in the committed one. What has run once may run again, so it is left
 /// alone while the committed revision does not run elsewhere.
 fn is_cured_by_target(draft: &Draft<'_>, member: &MemberName, pod: &Pod) -> bool {
-    let in_trouble = |voter: &MemberName| draft.pod(voter).is_some_and(|pod| pod.trouble.is_some());
-    let fails_elsewhere =
-        || draft.record.voters().any(|voter| !facts::is_stale(draft, voter) && in_trouble(voter));
-    pod.trouble.is_some() && facts::is_stale(draft, member) && !(pod.has_run && fails_elsewhere())
+    let view = draft.view();
+    let in_trouble = |voter: &MemberName| view.pod(voter).is_some_and(|pod| pod.trouble.is_some());
+    let fails_elsewhere = || view.record.voters().any(|voter| !view.is_stale(voter) && in_trouble(voter));
+    pod.trouble.is_some() && view.is_stale(member) && !(pod.has_run && fails_elsewhere())
 }
 
 /// A create call whose reply was lost may arrive after the member was given up. Names are never used again, so nothing needs
@@ -107,7 +96,7 @@ fn stray_pods(draft: &mut Draft<'_>) {
     let strays: Vec<MemberName> = pods.map(|(name, _)| name.clone()).collect();
     for stray in strays {
         if draft.via().is_some() && draft.listed(&stray).is_none() {
-            let _ = draft.delete_pod(Step::W2, &stray);
+            draft.end_pod(Step::W2, &stray);
         }
     }
 }
@@ -127,7 +116,7 @@ fn may_still_vote(draft: &Draft<'_>, member: &MemberName) -> bool {
         // A quorum can remove it, so it is not needed any more.
         Some(Stage::Leaving(Leaving::Shrink | Leaving::Lost | Leaving::Replaced)) => draft.via().is_none(),
         // G4 creates its Pod. But its promotion may have succeeded unobserved, and then a quorum may need this member.
-        Some(Stage::Joining) => is_known && (draft.via().is_none() || draft.is_listed_voter(member)),
+        Some(Stage::Joining) => is_known && (draft.via().is_none() || draft.view().is_listed_voter(member)),
         Some(Stage::Leaving(Leaving::RolledBack)) => is_known && draft.via().is_none(),
         // B4 creates the Pod of a bootstrap member.
         Some(Stage::Leaving(Leaving::Stray | Leaving::Removed) | Stage::Bootstrap) | None => false,
@@ -135,13 +124,10 @@ fn may_still_vote(draft: &Draft<'_>, member: &MemberName) -> bool {
 }
 
 fn resume(draft: &mut Draft<'_>, member: &MemberName, peers: &[(MemberName, PeerUrl)]) {
-    let recorded = draft.record.members.get(member).and_then(|member| member.volume.clone());
-    let volume = draft.volume(member).filter(|volume| Some(&volume.uid) == recorded.as_ref());
+    let volume = draft.seen.own_volume(&draft.record, member);
     if draft.record.is_in_memory() || volume.is_none_or(|volume| volume.terminating) {
         // Nothing is lost with one that leaves: it was replaced, or is, or is not needed. Where a quorum needs it, `QuorumLost` counts it.
-        let stage = draft.record.members.get(member).map(|member| member.stage);
-        let unread = draft.seen.claims_not_read.get(member);
-        match (stage, unread) {
+        match (draft.view().stage_of(member), draft.seen.claims_not_read.get(member)) {
             (Some(Stage::Leaving(_)), _) => {}
             (_, Some(why)) => draft.wait(Waiting::Unsafe(Unsafe::ClaimNotRead(member.clone(), why.clone()))),
             (_, None) => draft.wait(Waiting::VolumeLost(member.clone())),
@@ -153,10 +139,7 @@ fn resume(draft: &mut Draft<'_>, member: &MemberName, peers: &[(MemberName, Peer
         return;
     }
     upkeep::note_version(draft, member);
-    let create = KubeEffect::CreatePod { member: member.clone(), boot: Boot::Resume, peers: peers.to_vec() };
-    if draft.propose(Effect::kube(Step::W1, create)) {
-        draft.wait(Waiting::PodStarting(member.clone()));
-    }
+    draft.start_pod(Step::W1, member, Boot::Resume, peers.to_vec());
 }
 
 /// What would create the next Pod of a member, were the present one gone (R27).

@@ -6,21 +6,20 @@ use quorate_model::effect::Unsafe;
 use quorate_model::{MemberName, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
-use crate::{facts, leadership, safety, upgrade, waves};
+use crate::{leadership, safety, upgrade, waves};
 
 pub(crate) fn next(draft: &mut Draft<'_>) -> Flow {
     waves::tell_parked(draft);
-    let stale: Vec<_> = draft.record.voters().filter(|voter| facts::is_stale(draft, voter)).collect();
+    let view = draft.view();
+    let stale: Vec<_> = view.record.voters().filter(|voter| view.is_stale(voter)).collect();
     // R21: one that keeps data gets the new shape when it moves, and holds up no other.
-    let keeps_data = |voter: &&MemberName| safety::keeps_data(draft.seen, &draft.record, draft.now, voter);
-    let may_restart = stale.iter().copied().filter(|voter| !keeps_data(voter));
-    if let (Some(keeper), None) = (stale.first(), may_restart.clone().next()) {
-        draft.wait(Waiting::Unsafe(Unsafe::ClaimTerminating((*keeper).clone())));
+    let may_restart = stale.iter().copied().filter(|voter| !safety::keeps_data(view, voter));
+    if let (Some(keeper), None) = (stale.first().copied().cloned(), may_restart.clone().next()) {
+        draft.wait(Waiting::Unsafe(Unsafe::ClaimTerminating(keeper)));
         return ON;
     }
-    let next = may_restart.min_by_key(|voter| {
-        (draft.seen.is_healthy(voter, draft.now), draft.is_leader(voter), draft.seen.cluster.ordinal(voter))
-    });
+    let rank = |voter: &&_| (view.is_healthy(voter), view.is_leader(voter), view.seen.cluster.ordinal(voter));
+    let next = may_restart.min_by_key(rank);
     let Some(next) = next.cloned() else {
         waves::end_turn(draft);
         return ON;

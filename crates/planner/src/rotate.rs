@@ -12,10 +12,10 @@ use quorate_model::effect::{AuthorityPlace, AuthorityWait, NotRotated};
 use quorate_model::mutants::{Rule, is_broken};
 use quorate_model::rotation::{Rotation, RotationStage};
 use quorate_model::snapshot::{Authority, AuthoritySecret, Certificates, LeafSecret, Signing};
-use quorate_model::{Ca, Effect, Fingerprint, Instant, KubeEffect, Leaf, Record, Snapshot, Step, Waiting};
+use quorate_model::{Ca, Fingerprint, KubeEffect, Leaf, Step, Waiting};
 
 use crate::draft::Draft;
-use crate::safety;
+use crate::{View, safety};
 
 /// No generation of trust comes that far: a person made it up.
 const MADE_UP: u32 = 1_000_000;
@@ -34,10 +34,10 @@ pub(crate) fn advance_without_pods(draft: &mut Draft<'_>) -> bool {
 fn swap(draft: &mut Draft<'_>) -> bool {
     let Some(seen) = draft.seen.certificates.as_ref() else { return false };
     let Some(ca) = draft.seen.unspent_rotation(&draft.record).map(|order| order.ca) else { return false };
-    if safety::may_swap(draft.seen, &draft.record, ca).is_err() {
+    if safety::may_swap(draft.view(), ca).is_err() {
         return false;
     }
-    let wanted = wanted_of(draft.seen, seen, &draft.record, (ca, draft.now));
+    let wanted = wanted_of(draft.view(), seen, ca);
     let Some(wanted) = permitted(draft, wanted) else { return false };
     replace_at_once(draft, seen, wanted);
     true
@@ -47,18 +47,15 @@ fn swap(draft: &mut Draft<'_>) -> bool {
 /// its key is nowhere here. Whether that is under way.
 pub(crate) fn take_anew(draft: &mut Draft<'_>) -> bool {
     let Some(seen) = draft.seen.certificates.as_ref() else { return false };
-    if safety::may_take_anew(draft.seen, &draft.record).is_err() {
+    if safety::may_take_anew(draft.view()).is_err() {
         return false;
     }
     if !arrange(draft, seen).is_empty() {
         return true;
     }
     let is_copy = draft.record.given && seen.keyless().is_some();
-    let wanted = wanted_of_clients(draft.seen, seen, &draft.record, draft.now);
-    let Ok(Some(wanted)) = wanted.map(|wanted| wanted.filter(|wanted| is_copy && wanted.given.is_some()))
-    else {
-        return false;
-    };
+    let wanted = wanted_of_clients(draft.view(), seen).ok().flatten();
+    let Some(wanted) = wanted.filter(|wanted| is_copy && wanted.given.is_some()) else { return false };
     replace_at_once(draft, seen, wanted);
     true
 }
@@ -69,7 +66,7 @@ fn replace_at_once(draft: &mut Draft<'_>, seen: &Certificates, Wanted { ca, orde
     let secret = seen.authorities.get(&ca);
     let found = secret.and_then(|secret| made(draft, secret, from.as_ref(), given.as_ref()));
     let Some(to) = found.cloned() else {
-        draft.propose(Effect::kube(Step::C1, make(ca, secret, given)));
+        draft.write(Step::C1, make(ca, secret, given));
         return;
     };
     draft.write_record(Step::C4, |record| {
@@ -88,13 +85,10 @@ fn replace_at_once(draft: &mut Draft<'_>, seen: &Certificates, Wanted { ca, orde
 /// What is wanted, if nothing is in the way of it that a person has to know.
 fn permitted(draft: &mut Draft<'_>, wanted: Result<Option<Wanted>, NotRotated>) -> Option<Wanted> {
     let refusal = match wanted {
-        Ok(Some(wanted)) => {
-            let given = wanted.given.as_ref();
-            match safety::may_replace_authority(draft.seen, &draft.record, given, draft.now) {
-                Ok(()) => return Some(wanted),
-                Err(why) => NotRotated::Unsafe(why),
-            }
-        }
+        Ok(Some(wanted)) => match safety::may_replace_authority(draft.view(), wanted.given.as_ref()) {
+            Ok(()) => return Some(wanted),
+            Err(why) => NotRotated::Unsafe(why),
+        },
         Ok(None) => return None,
         Err(why) => why,
     };
@@ -136,69 +130,53 @@ pub(crate) struct Wanted {
 
 /// The authority that is to be replaced: by order, since the spec says of another one where it comes from, or since two thirds of its life are
 /// over. `Err` if an order cannot be followed, or the authority that the spec names cannot be taken: why.
-pub(crate) fn wanted(seen: &Snapshot, record: &Record, now: Instant) -> Result<Option<Wanted>, NotRotated> {
-    let Some(certificates) = seen.certificates.as_ref() else { return Ok(None) };
+pub(crate) fn wanted(view: View<'_>) -> Result<Option<Wanted>, NotRotated> {
+    let Some(certificates) = view.seen.certificates.as_ref() else { return Ok(None) };
     // That of peers first: it has no clients that need their time.
-    match wanted_of(seen, certificates, record, (Ca::Peers, now)) {
-        Ok(None) => wanted_of(seen, certificates, record, (Ca::Clients, now)),
+    match wanted_of(view, certificates, Ca::Peers) {
+        Ok(None) => wanted_of(view, certificates, Ca::Clients),
         of_peers => of_peers,
     }
 }
 
-fn wanted_of(
-    seen: &Snapshot,
-    certificates: &Certificates,
-    record: &Record,
-    (ca, now): (Ca, Instant),
-) -> Result<Option<Wanted>, NotRotated> {
+fn wanted_of(view: View<'_>, certificates: &Certificates, ca: Ca) -> Result<Option<Wanted>, NotRotated> {
     match ca {
         Ca::Peers => {
-            let order = ordered(seen, record, Ca::Peers);
-            let is_wanted = order.is_some() || is_due(seen, certificates, record, (Ca::Peers, now));
+            let order = ordered(view, ca);
+            let is_wanted = order.is_some() || is_due(view, certificates, ca);
             Ok(is_wanted.then_some(Wanted { ca, order, given: None }))
         }
-        Ca::Clients => wanted_of_clients(seen, certificates, record, now),
+        Ca::Clients => wanted_of_clients(view, certificates),
     }
 }
 
 /// The same for the authority of clients alone.
-fn wanted_of_clients(
-    seen: &Snapshot,
-    certificates: &Certificates,
-    record: &Record,
-    now: Instant,
-) -> Result<Option<Wanted>, NotRotated> {
-    let order = ordered(seen, record, Ca::Clients);
+fn wanted_of_clients(view: View<'_>, certificates: &Certificates) -> Result<Option<Wanted>, NotRotated> {
+    let (ca, record) = (Ca::Clients, view.record);
+    let order = ordered(view, ca);
     let Some(named) = &certificates.given else {
-        let is_wanted =
-            order.is_some() || record.given || is_due(seen, certificates, record, (Ca::Clients, now));
-        return Ok(is_wanted.then_some(Wanted { ca: Ca::Clients, order, given: None }));
+        let is_wanted = order.is_some() || record.given || is_due(view, certificates, ca);
+        return Ok(is_wanted.then_some(Wanted { ca, order, given: None }));
     };
     let unusable = |why| NotRotated::Unusable { secret: named.secret.clone(), why };
-    let given = named.usable(record, now).map_err(unusable)?;
+    let given = named.usable(record, view.now).map_err(unusable)?;
     if record.authority.as_ref() != Some(&given.fingerprint) {
-        let given = Some(given.fingerprint.clone());
-        return Ok(Some(Wanted { ca: Ca::Clients, order, given }));
+        return Ok(Some(Wanted { ca, order, given: Some(given.fingerprint.clone()) }));
     }
     // Whoever made it renews it.
-    match order {
-        None => Ok(None),
-        Some(_) => Err(NotRotated::CopyOf(named.secret.clone())),
-    }
+    if order.is_some() { Err(NotRotated::CopyOf(named.secret.clone())) } else { Ok(None) }
 }
 
 /// The text of the order, if there is one that is not spent.
-fn ordered(seen: &Snapshot, record: &Record, ca: Ca) -> Option<String> {
-    let order = seen.unspent_rotation(record).filter(|order| order.ca == ca);
+fn ordered(view: View<'_>, ca: Ca) -> Option<String> {
+    let order = view.seen.unspent_rotation(view.record).filter(|order| order.ca == ca);
     order.map(|order| order.text.clone())
 }
 
 /// Whether two thirds of its life are over, and what spreads the authorities of a fleet.
-fn is_due(seen: &Snapshot, certificates: &Certificates, record: &Record, (ca, now): (Ca, Instant)) -> bool {
-    match seen.signing(certificates, record, ca) {
-        Signing::With(_, authority) => seen.present(now).earliest >= authority.due(),
-        Signing::ToCreate | Signing::Lost(_) => false,
-    }
+fn is_due(view: View<'_>, certificates: &Certificates, ca: Ca) -> bool {
+    let signing = view.seen.signing(certificates, view.record, ca);
+    matches!(signing, Signing::With(_, authority) if view.earliest() >= authority.due())
 }
 
 /// Where status was lost, Secrets and Pods say how far the generation had come: one that is used again would say of a Pod that it read what it
@@ -218,12 +196,15 @@ fn go_on_from(draft: &mut Draft<'_>, seen: &Certificates) {
 fn give_up_what_is_lost(draft: &mut Draft<'_>, seen: &Certificates) {
     let Some(rotation) = draft.record.rotation.clone() else { return };
     let to = seen.authorities.get(&rotation.ca).and_then(|secret| secret.with(&rotation.to));
-    let can_sign =
-        to.is_some_and(|to| !to.keyless || safety::has_all_leaves(seen, &draft.record, to, draft.now));
-    match rotation.stage {
-        RotationStage::Trust if !can_sign => give_up(draft, seen, &rotation),
-        RotationStage::Trust | RotationStage::Sign | RotationStage::Drop => {}
+    let can_sign = to.is_some_and(|to| has_what_it_signs(draft, seen, to));
+    if rotation.stage == RotationStage::Trust && !can_sign {
+        give_up(draft, seen, &rotation);
     }
+}
+
+/// Whether an authority can sign, or has every leaf without that.
+fn has_what_it_signs(draft: &Draft<'_>, seen: &Certificates, authority: &Authority) -> bool {
+    !authority.keyless || safety::has_all_leaves(draft.view(), seen, authority)
 }
 
 /// C7. Somebody may have its key: whoever may trust it already forgets it.
@@ -265,50 +246,47 @@ fn forget_strays(draft: &mut Draft<'_>, seen: &Certificates, arranged: &[Ca]) {
 
 /// The stage `Sign` once more: somebody may present what this one has signed, so it is forgotten when nobody does.
 pub(crate) fn resume(draft: &mut Draft<'_>, ca: Ca, from: Fingerprint, step: Step) {
+    enter(draft, step, ca, from, RotationStage::Sign);
+}
+
+/// Records that the present authority takes the place of this one, and how far it is.
+fn enter(draft: &mut Draft<'_>, step: Step, ca: Ca, from: Fingerprint, stage: RotationStage) {
     let Some(to) = draft.record.authority_of(ca).cloned() else { return };
     let since = draft.latest();
     draft.write_record(step, |record| {
         let given = ca == Ca::Clients && record.given;
-        record.rotation =
-            Some(Rotation { ca, from, to, given, stage: RotationStage::Sign, since, told: None });
+        record.rotation = Some(Rotation { ca, from, to, given, stage, since, told: None });
+        // Who has read more reads it again.
+        record.trust += u32::from(stage == RotationStage::Drop);
     });
 }
 
 /// C6 by itself: nothing but what signs is trusted, and what members have read they forget by a restart.
 fn forget(draft: &mut Draft<'_>, ca: Ca, these: BTreeSet<Fingerprint>) {
-    let Some(to) = draft.record.authority_of(ca).cloned() else { return };
-    let Some(from) = these.into_iter().next() else { return };
-    let since = draft.latest();
-    draft.write_record(Step::C6, |record| {
-        let given = ca == Ca::Clients && record.given;
-        record.rotation =
-            Some(Rotation { ca, from, to, given, stage: RotationStage::Drop, since, told: None });
-        record.trust += 1;
-    });
+    if let Some(from) = these.into_iter().next() {
+        enter(draft, Step::C6, ca, from, RotationStage::Drop);
+    }
 }
 
 /// C1: the next authority, once it is in the Secret, is recorded; else it is made, or copied.
 fn begin(draft: &mut Draft<'_>, seen: &Certificates) {
-    let wanted = wanted(draft.seen, &draft.record, draft.now);
+    let wanted = wanted(draft.view());
     let Some(Wanted { ca, order, given }) = permitted(draft, wanted) else { return };
-    if let Err(why) = safety::may_begin_rotation(draft.seen, &draft.record) {
-        draft.wait(Waiting::Unsafe(why));
+    if draft.wait_unless_safe(safety::may_begin_rotation(draft.view())) {
         return;
     }
     let Some(from) = draft.record.authority_of(ca).cloned() else { return };
     let secret = seen.authorities.get(&ca);
     let found = secret.and_then(|secret| made(draft, secret, Some(&from), given.as_ref()));
     let Some(next) = found.cloned() else {
-        draft.propose(Effect::kube(Step::C1, make(ca, secret, given)));
+        draft.write(Step::C1, make(ca, secret, given));
         return;
     };
     let since = draft.latest();
     draft.write_record(Step::C1, |record| {
-        let given = given.is_some();
         record.keep_certificate(&next);
-        let to = next.fingerprint;
-        record.rotation =
-            Some(Rotation { ca, from, to, given, stage: RotationStage::Trust, since, told: None });
+        let (to, given, stage) = (next.fingerprint, given.is_some(), RotationStage::Trust);
+        record.rotation = Some(Rotation { ca, from, to, given, stage, since, told: None });
         record.spent_rotation = order.or_else(|| record.spent_rotation.take());
         record.trust += 1;
     });
@@ -334,8 +312,7 @@ fn made<'a>(
     let is_usable = match given {
         Some(given) => {
             let seen = draft.seen.certificates.as_ref()?;
-            next.fingerprint == *given
-                && (!next.keyless || safety::has_all_leaves(seen, &draft.record, next, draft.now))
+            next.fingerprint == *given && has_what_it_signs(draft, seen, next)
         }
         // What was copied before the spec ceased to name it is not taken for one that was made.
         None => next.minted && !next.keyless && draft.now < next.due(),
@@ -361,23 +338,16 @@ fn write_bundles(draft: &mut Draft<'_>, seen: &Certificates) {
         let trust = seen.to_trust(&draft.record, leaf.ca());
         let trust: Vec<Fingerprint> = trust.into_iter().cloned().collect();
         if !trust.is_empty() && !draft.signs(*leaf) && !is_written(secret, draft.record.trust, &trust) {
-            let write = KubeEffect::WriteTrust {
-                leaf: *leaf,
-                observed: secret.observed.clone(),
-                trust,
-                generation: draft.record.trust,
-            };
-            draft.propose(Effect::kube(step, write));
+            let (leaf, observed, generation) = (*leaf, secret.observed.clone(), draft.record.trust);
+            draft.write(step, KubeEffect::WriteTrust { leaf, observed, trust, generation });
         }
     }
 }
 
 fn is_written(secret: &LeafSecret, generation: u32, trust: &[Fingerprint]) -> bool {
-    let Ok(content) = &secret.content else {
-        // I3 issues it anew first.
-        return true;
-    };
-    content.trust >= generation && content.trusted == trust
+    // I3 issues one anew first that cannot be read.
+    let content = secret.content.as_ref();
+    content.map_or(true, |content| content.trust >= generation && content.trusted == trust)
 }
 
 /// C3, C4.
@@ -385,7 +355,7 @@ fn sign_with_new(draft: &mut Draft<'_>, rotation: &Rotation) {
     if wait_for_clients(draft, rotation, Step::C3) {
         return;
     }
-    if let Err(why) = safety::may_sign_with_new(draft.seen, &draft.record, draft.now) {
+    if let Err(why) = safety::may_sign_with_new(draft.view()) {
         draft.wait(Waiting::Authority(AuthorityWait::Rotating(rotation.clone(), why)));
         return;
     }
@@ -404,7 +374,7 @@ fn drop_earlier(draft: &mut Draft<'_>, rotation: &Rotation) {
     if wait_for_clients(draft, rotation, Step::C5) {
         return;
     }
-    if let Err(why) = safety::may_drop_earlier(draft.seen, &draft.record) {
+    if let Err(why) = safety::may_drop_earlier(draft.view()) {
         draft.wait(Waiting::Authority(AuthorityWait::Rotating(rotation.clone(), why)));
         return;
     }
@@ -417,7 +387,7 @@ fn drop_earlier(draft: &mut Draft<'_>, rotation: &Rotation) {
 
 /// C7.
 fn finish(draft: &mut Draft<'_>, rotation: &Rotation) {
-    match safety::is_dropped(draft.seen, &draft.record) {
+    match safety::is_dropped(draft.view()) {
         Ok(()) => draft.write_record(Step::C7, |record| record.rotation = None),
         Err(why) => draft.wait(Waiting::Authority(AuthorityWait::Rotating(rotation.clone(), why))),
     }
@@ -433,7 +403,7 @@ fn wait_for_clients(draft: &mut Draft<'_>, rotation: &Rotation, step: Step) -> b
     }
     let rotation = &draft.record.rotation.clone().unwrap_or_else(|| rotation.clone());
     let until = draft.seen.clients_have_until(rotation);
-    let Some(until) = until.filter(|until| draft.earliest() < *until) else {
+    let Some(until) = until.filter(|until| draft.view().earliest() < *until) else {
         return false;
     };
     draft.wait(Waiting::Authority(AuthorityWait::ClientsHaveTime(rotation.clone(), until)));
@@ -447,8 +417,7 @@ fn arrange(draft: &mut Draft<'_>, seen: &Certificates) -> Vec<Ca> {
         let Some(signer) = draft.record.authority_of(*ca).cloned() else { continue };
         if secret.with(&signer).is_some() && !secret.is_first(&signer) {
             let (ca, observed) = (*ca, secret.observed.clone());
-            let arrange = KubeEffect::ArrangeAuthority { ca, observed, signer };
-            draft.propose(Effect::kube(Step::C4, arrange));
+            draft.write(Step::C4, KubeEffect::ArrangeAuthority { ca, observed, signer });
             arranged.push(ca);
         }
     }

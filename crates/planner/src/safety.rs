@@ -31,8 +31,9 @@ use std::collections::BTreeSet;
 
 use quorate_model::effect::{Boot, Unsafe};
 use quorate_model::incarnation::Admitted;
+use quorate_model::mutants::is_off;
 use quorate_model::quorum::{has_quorum, quorum};
-use quorate_model::record::{QuarantineCause, Stage};
+use quorate_model::record::{Member, QuarantineCause, Stage};
 use quorate_model::snapshot::{Alarm, Budget, BudgetPolicy, FRESH, List, Pod, Unhealthy};
 use quorate_model::{
     ClusterId, DeletedObject, Effect, EtcdCall, Instant, KubeEffect, ManagedObject, MemberId, MemberName,
@@ -43,17 +44,23 @@ pub(crate) use certificates::was_reached;
 pub(crate) use claims::keeps_data;
 pub use claims::would_keep_data;
 pub(crate) use differ::may_give_data_up;
+pub(crate) use incarnation::left_volumes;
 pub use incarnation::may_begin_incarnation;
 pub(crate) use issuance::may_take_anew;
-pub(crate) use quorum_recovery::{has_volume, loses_its_volume};
-pub use quorum_recovery::{is_read, is_stopped, may_recover};
+pub use quorum_recovery::may_recover;
+pub(crate) use quorum_recovery::{has_volume, is_read, is_stopped, loses_its_volume};
 pub(crate) use replace::MOVES_IN_PLACE;
 pub use replace::may_replace;
-pub(crate) use rotation::has_all_leaves;
-pub use rotation::{is_dropped, may_begin_rotation, may_drop_earlier, may_sign_with_new, may_swap};
+pub(crate) use rotation::{has_all_leaves, is_dropped, may_begin_rotation};
+pub use rotation::{may_drop_earlier, may_sign_with_new, may_swap};
 pub(crate) use serves::may_leave_out;
+pub(crate) use versions::{
+    data_allow, data_have_gone_back, downgrade_in_force, is_half_done, members_may_join,
+    membership_may_change,
+};
 
-use crate::facts;
+use crate::view::voters_of;
+use crate::{View, facts};
 
 /// What an effect is judged against.
 #[derive(Clone, Copy, Debug)]
@@ -68,28 +75,31 @@ pub struct Scene<'a> {
     pub before: &'a [Effect],
 }
 
-pub(crate) use versions::{
-    data_allow, data_have_gone_back, downgrade_in_force, is_half_done, line_of, members_may_join,
-    membership_may_change,
-};
+impl<'a> Scene<'a> {
+    fn view(&self) -> View<'a> {
+        View { seen: self.seen, record: self.record, now: self.now }
+    }
+}
 
 type Judged = Result<(), Unsafe>;
 
 /// Every check ends here, so that a test can turn any one of them off and show what it is for.
 fn forbid(why: Unsafe) -> Judged {
-    #[cfg(feature = "mutants")]
-    if mutants::is_off(&why) {
-        return Ok(());
-    }
-    Err(why)
+    if is_off(why.name()) { Ok(()) } else { Err(why) }
+}
+
+fn forbid_if(is_unsafe: bool, why: impl FnOnce() -> Unsafe) -> Judged {
+    if is_unsafe { forbid(why()) } else { Ok(()) }
+}
+
+fn forbid_unless(is_safe: bool, why: impl FnOnce() -> Unsafe) -> Judged {
+    forbid_if(!is_safe, why)
 }
 
 /// Whether an effect may be carried out.
 pub fn permits(scene: &Scene<'_>, effect: &Effect) -> Judged {
     // R12. A person decided to delete the cluster, so deletion includes the members of both.
-    if !scene.seen.deleting && is_split(scene.seen, scene.now) {
-        forbid(Unsafe::SplitBrain)?;
-    }
+    forbid_if(!scene.seen.deleting && is_split(scene.seen, scene.now), || Unsafe::SplitBrain)?;
     match effect {
         Effect::Kube { write, .. } => may_write(scene, write),
         Effect::Etcd { at, call, .. } => may_call(scene, at, call),
@@ -97,49 +107,50 @@ pub fn permits(scene: &Scene<'_>, effect: &Effect) -> Judged {
 }
 
 fn may_write(scene: &Scene<'_>, write: &KubeEffect) -> Judged {
+    let view = scene.view();
     match write {
         KubeEffect::AddFinalizer
         | KubeEffect::RemoveFinalizer
         | KubeEffect::Apply(_)
         | KubeEffect::ApplyMetadata { .. }
         | KubeEffect::CreateBackup { .. } => Ok(()),
-        KubeEffect::Delete { object, observed } => may_delete(scene, *object, observed),
+        KubeEffect::Delete { object, observed } => may_delete(view, *object, observed),
         KubeEffect::CreateAuthority { ca, place, given } => {
-            certificates::may_create_authority(scene, (*ca, *place), given.as_ref())
+            certificates::may_create_authority(view, *ca, *place, given.as_ref())
         }
         KubeEffect::MakeNextAuthority { ca, given, observed } => {
-            rotation::may_make_next(scene, *ca, given.as_ref(), observed)
+            rotation::may_make_next(view, *ca, given.as_ref(), observed)
         }
         KubeEffect::ArrangeAuthority { ca, observed, signer } => {
-            rotation::may_arrange(scene, *ca, observed, signer)
+            rotation::may_arrange(view, *ca, observed, signer)
         }
         KubeEffect::WriteTrust { leaf, observed, trust, generation } => {
-            rotation::may_write_trust(scene, *leaf, observed, (trust, *generation))
+            rotation::may_write_trust(view, *leaf, observed, (trust, *generation))
         }
-        KubeEffect::KeepAuthority { ca, observed } => certificates::may_keep_authority(scene, *ca, observed),
-        KubeEffect::IssueLeaf { leaf, by } => certificates::may_issue(scene, *leaf, by),
-        KubeEffect::RenewLeaf { leaf, by, observed } => certificates::may_renew(scene, *leaf, by, observed),
-        KubeEffect::CreateCertificate { leaf, asked } => issuance::may_create(scene, *leaf, asked),
+        KubeEffect::KeepAuthority { ca, observed } => certificates::may_keep_authority(view, *ca, observed),
+        KubeEffect::IssueLeaf { leaf, by } => certificates::may_issue(view, *leaf, by),
+        KubeEffect::RenewLeaf { leaf, by, observed } => certificates::may_renew(view, *leaf, by, observed),
+        KubeEffect::CreateCertificate { leaf, asked } => issuance::may_create(view, *leaf, asked),
         KubeEffect::ChangeCertificate { leaf, asked, observed } => {
-            issuance::may_change(scene, *leaf, asked, observed)
+            issuance::may_change(view, *leaf, asked, observed)
         }
-        KubeEffect::CreateVolume { member } => may_create_volume(scene, member),
+        KubeEffect::CreateVolume { member } => may_create_volume(view, member),
         KubeEffect::AnnotateVolume { member, volume, .. }
-        | KubeEffect::ExpandVolume { member, volume, .. } => may_change_volume(scene, member, volume),
+        | KubeEffect::ExpandVolume { member, volume, .. } => may_change_volume(view, member, volume),
         KubeEffect::DeleteVolume { member, volume, resource_version } => {
-            volumes::may_delete(scene, member, volume, resource_version)
+            volumes::may_delete(view, member, volume, resource_version)
         }
         KubeEffect::QuarantineVolume { member, volume, why: QuarantineCause::Left(_), .. } => {
-            volumes::may_quarantine(scene, member, volume)
+            volumes::may_quarantine(view, member, volume)
         }
         KubeEffect::QuarantineVolume { member, volume, why: QuarantineCause::Superseded, .. } => {
-            incarnation::may_quarantine(scene, member, volume)
+            incarnation::may_quarantine(view, member, volume)
         }
-        KubeEffect::CreatePod { member, boot, .. } => may_create_pod(scene, member, *boot),
-        KubeEffect::UngatePod { member, pod } => may_ungate(scene, member, pod),
-        KubeEffect::LabelJoined { member, pod } => may_label_joined(scene, member, pod),
-        KubeEffect::LabelServes { member, pod } => serves::may_label(scene, member, pod),
-        KubeEffect::LeadClientsAway { member, pod, .. } => serves::may_lead_away(scene, member, pod),
+        KubeEffect::CreatePod { member, boot, .. } => may_create_pod(view, member, *boot),
+        KubeEffect::UngatePod { member, pod } => may_ungate(view, member, pod),
+        KubeEffect::LabelJoined { member, pod } => may_label_joined(view, member, pod),
+        KubeEffect::LabelServes { member, pod } => serves::may_label(view, member, pod),
+        KubeEffect::LeadClientsAway { member, pod, .. } => serves::may_lead_away(view, member, pod),
         KubeEffect::EvictPod { member, pod } => may_evict(scene, member, pod),
         KubeEffect::DeletePod { member, pod, resource_version } => {
             may_delete_pod(scene, member, pod, resource_version)
@@ -147,27 +158,25 @@ fn may_write(scene: &Scene<'_>, write: &KubeEffect) -> Judged {
     }
 }
 
-fn may_delete(scene: &Scene<'_>, object: DeletedObject, observed: &ObservedObject) -> Judged {
+fn may_delete(view: View<'_>, object: DeletedObject, observed: &ObservedObject) -> Judged {
     match object {
         DeletedObject::Budget | DeletedObject::NetworkPolicy => Ok(()),
-        DeletedObject::Authority(ca) => certificates::may_delete_authority(scene, ca, observed),
-        DeletedObject::Certificate(leaf) => issuance::may_delete(scene, leaf, observed),
-        DeletedObject::Issued(leaf) => issuance::may_delete_issued(scene, leaf, observed),
+        DeletedObject::Authority(ca) => certificates::may_delete_authority(view, ca, observed),
+        DeletedObject::Certificate(leaf) => issuance::may_delete(view, leaf, observed),
+        DeletedObject::Issued(leaf) => issuance::may_delete_issued(view, leaf, observed),
     }
 }
 
 fn may_call(scene: &Scene<'_>, at: &MemberName, call: &EtcdCall) -> Judged {
+    let view = scene.view();
     match call {
         EtcdCall::AddLearner { member, peer_url } => may_add(scene, member, peer_url, at),
         EtcdCall::Promote { member, id } => may_promote(scene, member, *id, at),
         EtcdCall::RemoveMember { member, id, peer_url } => may_remove_now(scene, member, *id, peer_url, at),
-        EtcdCall::MoveLeadership { to, to_id } => may_lead(scene, to, *to_id),
-        EtcdCall::Downgrade { action, to } => versions::may_ask_for_downgrade(scene, *action, *to, at),
-        EtcdCall::Disarm { member, kind } => {
-            let alarm = Alarm { member: *member, kind: *kind };
-            space::may_disarm(scene.seen, scene.record, scene.now, alarm)
-        }
-        EtcdCall::Compact { revision } => space::may_compact(scene, *revision),
+        EtcdCall::MoveLeadership { to, to_id } => may_lead(view, to, *to_id),
+        EtcdCall::Downgrade { action, to } => versions::may_ask_for_downgrade(view, *action, *to, at),
+        EtcdCall::Disarm { member, kind } => space::may_disarm(view, Alarm { member: *member, kind: *kind }),
+        EtcdCall::Compact { revision } => space::may_compact(view, *revision),
         EtcdCall::Defragment { member } => space::may_defragment(scene, member),
         EtcdCall::Auth { change } => auth::may_change(scene, *change, at),
         EtcdCall::DeleteUser { user } | EtcdCall::DeleteRole { user } => auth::may_revoke(scene, user, at),
@@ -197,166 +206,156 @@ pub fn voters_by_record(record: &Record) -> impl Iterator<Item = &MemberName> {
 }
 
 /// R5, R6, R9, R11: whether a member may be added.
-pub fn may_grow(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
-    let list = fresh_list(seen, now)?;
-    none_defragments(record)?;
-    let listed_leaving =
-        record.leaving().map(|(name, _)| name).find(|name| seen.listed(record, name, now).is_some());
-    if let Some(leaving) = listed_leaving {
-        forbid(Unsafe::ChangeOutstanding(leaving.clone()))?;
-    }
-    if let Some(learner) = list.members.iter().find(|listed| listed.is_learner) {
-        let name = seen.member_of(record, learner).unwrap_or_else(|| MemberName::new(&*learner.name));
-        forbid(Unsafe::ChangeOutstanding(name))?;
-    }
-    all_voters_healthy(seen, record, now, None)?;
-    members_may_join(seen, record, now)
+pub fn may_grow(view: View<'_>) -> Judged {
+    let list = fresh_list(view)?;
+    none_defragments(view.record)?;
+    none_leaves(view, None)?;
+    none_learns(view, list)?;
+    all_voters_fit(view, Fit::Healthy, None)?;
+    members_may_join(view)
 }
 
 /// R5, R11, R15: whether a member may be removed: the others stay a quorum, and where data differ, one that agrees.
-pub fn may_remove(seen: &Snapshot, record: &Record, now: Instant, member: &MemberName) -> Judged {
-    let list = fresh_list(seen, now)?;
-    let listed = seen.listed(record, member, now).ok_or_else(|| Unsafe::NotThatMember(member.clone()))?;
+pub fn may_remove(view: View<'_>, member: &MemberName) -> Judged {
+    let list = fresh_list(view)?;
+    let listed = view.listed(member).ok_or_else(|| Unsafe::NotThatMember(member.clone()))?;
     if listed.is_learner {
         return Ok(());
     }
-    none_defragments(record)?;
-    if let Some((joining, _)) = record.joining().filter(|(name, _)| seen.listed(record, name, now).is_some())
-    {
-        forbid(Unsafe::ChangeOutstanding(joining.clone()))?;
-    }
+    none_defragments(view.record)?;
+    none_joins(view)?;
     // A full database does not keep its member, or another one, from storing what the cluster commits.
-    if seen.is_sound(member, now) {
-        all_voters_fit(Fit::ButForSpace, seen, record, now, Some(member))?;
-        membership_may_change(seen, record, now)?;
+    if view.is_sound(member) {
+        all_voters_fit(view, Fit::ButForSpace, Some(member))?;
+        membership_may_change(view)?;
     }
-    let of = list.members.iter().filter(|listed| !listed.is_learner).count() - 1;
-    let left = fit_voters(Fit::ButForSpace, seen, record, now).filter(|fit| fit != member).count();
-    if !has_quorum(left, of) {
-        forbid(Unsafe::WouldLoseQuorum { member: member.clone(), left, of })?;
-    }
-    differ::may_give_data_up(seen, record, now, member)?;
-    progress_is_proven(seen, now)
+    let of = voters_of(list).count() - 1;
+    let left = count_fit_others(view, Fit::ButForSpace, member);
+    forbid_unless(has_quorum(left, of), || Unsafe::WouldLoseQuorum { member: member.clone(), left, of })?;
+    differ::may_give_data_up(view, member)?;
+    progress_is_proven(view)
+}
+
+/// R5: no member is leaving, but for one, that etcd's list still has.
+fn none_leaves(view: View<'_>, except: Option<&MemberName>) -> Judged {
+    let leaves = |name: &&MemberName| Some(*name) != except && view.listed(name).is_some();
+    let leaving = view.record.leaving().map(|(name, _)| name).find(leaves);
+    leaving.map_or(Ok(()), |leaving| forbid(Unsafe::ChangeOutstanding(leaving.clone())))
+}
+
+/// R5: etcd's list has no learner.
+fn none_learns(view: View<'_>, list: &List) -> Judged {
+    let learner = list.members.iter().find(|listed| listed.is_learner);
+    learner.map_or(Ok(()), |learner| forbid(Unsafe::ChangeOutstanding(view.name_of(learner))))
+}
+
+/// R5: etcd's list has no member that is joining.
+fn none_joins(view: View<'_>) -> Judged {
+    let joining = view.record.joining().filter(|(name, _)| view.listed(name).is_some());
+    joining.map_or(Ok(()), |(joining, _)| forbid(Unsafe::ChangeOutstanding(joining.clone())))
+}
+
+/// R5: nothing that is carried out before this takes another member away.
+fn is_only_disruption(scene: &Scene<'_>, member: &MemberName) -> Judged {
+    let is_second = scene.before.iter().any(|effect| reduces_redundancy(scene.view(), effect));
+    forbid_if(is_second, || Unsafe::SecondDisruption(member.clone()))
 }
 
 /// R2, R3: only for a recorded name, and only once.
-fn may_create_volume(scene: &Scene<'_>, member: &MemberName) -> Judged {
-    let recorded = recorded(scene, member)?;
+fn may_create_volume(view: View<'_>, member: &MemberName) -> Judged {
+    let recorded = recorded(view, member)?;
     let new = match recorded.stage {
-        Stage::Bootstrap => is_bootstrapping(scene),
+        Stage::Bootstrap => is_bootstrapping(view.record),
         Stage::Joining => true,
         Stage::Voter | Stage::Leaving(_) => false,
     };
-    if new && recorded.volume.is_none() && !scene.seen.volumes.contains_key(member) {
-        Ok(())
-    } else {
-        forbid(Unsafe::NotItsVolume(member.clone()))
-    }
+    let is_first = new && recorded.volume.is_none() && view.volume(member).is_none();
+    forbid_unless(is_first, || Unsafe::NotItsVolume(member.clone()))
 }
 
-fn may_change_volume(scene: &Scene<'_>, member: &MemberName, volume: &Uid) -> Judged {
-    let recorded = recorded(scene, member)?;
-    if recorded.volume.as_ref() == Some(volume) {
-        Ok(())
-    } else {
-        forbid(Unsafe::NotItsVolume(member.clone()))
-    }
+fn may_change_volume(view: View<'_>, member: &MemberName, volume: &Uid) -> Judged {
+    let is_its = recorded(view, member)?.volume.as_ref() == Some(volume);
+    forbid_unless(is_its, || Unsafe::NotItsVolume(member.clone()))
 }
 
 /// Only the Pod of a voter, of a learner that answers, or of a bootstrap member that has followed a leader. The label is never removed,
 /// and with it the guard takes an empty volume for a loss.
-fn may_label_joined(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
-    let has_data = match recorded(scene, member)?.stage {
+fn may_label_joined(view: View<'_>, member: &MemberName, pod: &Uid) -> Judged {
+    let has_data = match recorded(view, member)?.stage {
         Stage::Voter => true,
-        Stage::Joining => scene.seen.status_of(member, scene.now).is_some(),
+        Stage::Joining => view.status_of(member).is_some(),
         // Once that is recorded, the attempt is never given up.
-        Stage::Bootstrap => {
-            scene.record.had_leader
-                && facts::has_followed_a_leader(scene.seen, scene.record, scene.now, member)
-        }
+        Stage::Bootstrap => view.record.had_leader && facts::has_followed_a_leader(view, member),
         Stage::Leaving(_) => false,
     };
-    if !has_data {
-        forbid(Unsafe::NotRecorded(member.clone()))?;
-    }
-    its_pod(scene, member, pod)
+    forbid_unless(has_data, || Unsafe::NotRecorded(member.clone()))?;
+    its_pod(view, member, pod)
 }
 
 /// R1, R2, R3.
-fn may_create_pod(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Judged {
-    let recorded = recorded(scene, member)?;
-    if scene.seen.pods.contains_key(member) {
-        forbid(Unsafe::NotSeen(member.clone()))?;
-    }
-    if scene.record.hibernating {
-        forbid(Unsafe::NotRecorded(member.clone()))?;
-    }
-    incarnation::may_start(scene, member, boot)?;
-    data_allow(scene.seen, scene.record, scene.now, member)?;
-    begins_as_recorded(scene, member, boot)?;
+fn may_create_pod(view: View<'_>, member: &MemberName, boot: Boot) -> Judged {
+    let recorded = recorded(view, member)?;
+    forbid_if(view.pod(member).is_some(), || Unsafe::NotSeen(member.clone()))?;
+    forbid_if(view.record.hibernating, || Unsafe::NotRecorded(member.clone()))?;
+    incarnation::may_start(view, member, boot)?;
+    data_allow(view, member)?;
+    begins_as_recorded(view, member, boot)?;
     match (boot, recorded.stage) {
-        (Boot::Read | Boot::Extract, _) => quorum_recovery::may_hold(scene, member, boot)?,
+        (Boot::Read | Boot::Extract, _) => quorum_recovery::may_hold(view, member, boot)?,
         // R1
-        (Boot::New | Boot::Restore, Stage::Bootstrap) if is_bootstrapping(scene) => {}
+        (Boot::New | Boot::Restore, Stage::Bootstrap) if is_bootstrapping(view.record) => {}
         (Boot::New | Boot::Restore, Stage::Bootstrap | Stage::Joining | Stage::Voter | Stage::Leaving(_)) => {
             forbid(Unsafe::NotABootstrapMember(member.clone()))?;
         }
         (Boot::Join, Stage::Joining) => {
-            fresh_list(scene.seen, scene.now)?;
+            fresh_list(view)?;
             // A voter has data, and does not start without them.
-            let listed = scene.seen.listed(scene.record, member, scene.now);
-            if !listed.is_some_and(|listed| listed.is_learner) {
-                forbid(Unsafe::NotThatMember(member.clone()))?;
-            }
+            let is_learner = view.listed(member).is_some_and(|listed| listed.is_learner);
+            forbid_unless(is_learner, || Unsafe::NotThatMember(member.clone()))?;
         }
-        (Boot::Resume, Stage::Voter | Stage::Leaving(_)) if scene.record.cluster_id.is_some() => {}
+        (Boot::Resume, Stage::Voter | Stage::Leaving(_)) if view.record.cluster_id.is_some() => {}
         // A quorum has been restored. Its own data may be newer than the snapshot.
-        (Boot::Resume, Stage::Bootstrap) if is_bootstrapping(scene) && must_have_data(scene.record) => {}
+        (Boot::Resume, Stage::Bootstrap) if is_bootstrapping(view.record) && must_have_data(view.record) => {}
         // Only where it may be a voter by now, or the voter that the quorum lacks.
-        (Boot::Resume, Stage::Joining) if recorded.id.is_some() && may_vote(scene, member) => {}
+        (Boot::Resume, Stage::Joining) if recorded.id.is_some() && may_vote(view, member) => {}
         (Boot::Join | Boot::Resume, Stage::Bootstrap | Stage::Joining | Stage::Voter | Stage::Leaving(_)) => {
             forbid(Unsafe::NotRecorded(member.clone()))?;
         }
     }
-    its_volume(scene, member, recorded.volume.as_ref())
+    its_volume(view, member, recorded.volume.as_ref())
 }
 
 /// R1. A create call may arrive long after its check. So the Pod of a bootstrap member is created gated, and this second check
 /// is made on the Pod that was observed.
-fn may_ungate(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
-    let recorded = recorded(scene, member)?;
-    if recorded.stage != Stage::Bootstrap || !is_bootstrapping(scene) {
-        forbid(Unsafe::NotABootstrapMember(member.clone()))?;
-    }
-    incarnation::may_start(scene, member, Boot::New)?;
-    its_pod(scene, member, pod)?;
-    if must_have_data(scene.record) && scene.seen.pods.get(member).is_some_and(|pod| pod.restores) {
-        forbid(Unsafe::RestoresAgain(member.clone()))?;
-    }
-    its_volume(scene, member, recorded.volume.as_ref())
+fn may_ungate(view: View<'_>, member: &MemberName, pod: &Uid) -> Judged {
+    let recorded = recorded(view, member)?;
+    let begins = recorded.stage == Stage::Bootstrap && is_bootstrapping(view.record);
+    forbid_unless(begins, || Unsafe::NotABootstrapMember(member.clone()))?;
+    incarnation::may_start(view, member, Boot::New)?;
+    its_pod(view, member, pod)?;
+    let restores = must_have_data(view.record) && view.pod(member).is_some_and(|pod| pod.restores);
+    forbid_if(restores, || Unsafe::RestoresAgain(member.clone()))?;
+    its_volume(view, member, recorded.volume.as_ref())
 }
 
 /// R1, where the cluster begins with a snapshot: no member begins with nothing, and none with the snapshot once members may have
 /// acknowledged writes. R22: a volume of this EtcdCluster that gave way to a snapshot shows that one was ordered, also where the record lost
 /// that.
-fn begins_as_recorded(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Judged {
+fn begins_as_recorded(view: View<'_>, member: &MemberName, boot: Boot) -> Judged {
+    let View { seen, record, .. } = view;
     match boot {
-        Boot::New
-            if scene.record.restore.is_some() || scene.seen.restore.is_some() || any_gave_way(scene.seen) =>
-        {
+        Boot::New if record.restore.is_some() || seen.restore.is_some() || any_gave_way(view) => {
             forbid(Unsafe::MustRestore(member.clone()))
         }
-        Boot::Restore if scene.record.restore.is_none() => {
-            forbid(Unsafe::NotABootstrapMember(member.clone()))
-        }
-        Boot::Restore if must_have_data(scene.record) => forbid(Unsafe::RestoresAgain(member.clone())),
+        Boot::Restore if record.restore.is_none() => forbid(Unsafe::NotABootstrapMember(member.clone())),
+        Boot::Restore if must_have_data(record) => forbid(Unsafe::RestoresAgain(member.clone())),
         Boot::New | Boot::Restore | Boot::Join | Boot::Resume | Boot::Read | Boot::Extract => Ok(()),
     }
 }
 
 /// Whether data of this EtcdCluster made way for those of a snapshot.
-fn any_gave_way(seen: &Snapshot) -> bool {
-    seen.volumes.values().any(|volume| volume.gave_way && volume.cluster_uid.as_ref() == Some(&seen.uid))
+fn any_gave_way(view: View<'_>) -> bool {
+    view.seen.volumes.values().any(|volume| volume.gave_way && view.is_own(volume))
 }
 
 /// Whether the bootstrap members of a restore have had a leader. From then on one of them may have acknowledged writes, and etcd does
@@ -366,31 +365,28 @@ pub(crate) fn must_have_data(record: &Record) -> bool {
 }
 
 /// Whether bootstrap members may start as new: no cluster id is recorded, and the attempt is not given up.
-fn is_bootstrapping(scene: &Scene<'_>) -> bool {
-    scene.record.cluster_id.is_none() && scene.record.abandoned.is_none()
+fn is_bootstrapping(record: &Record) -> bool {
+    record.cluster_id.is_none() && record.abandoned.is_none()
 }
 
 /// Whether etcd may count the member as a voter: the list does, or there is no list.
-fn may_vote(scene: &Scene<'_>, member: &MemberName) -> bool {
-    let listed = scene.seen.listed(scene.record, member, scene.now);
-    scene.seen.list(scene.now).is_none() || listed.is_some_and(|listed| !listed.is_learner)
+fn may_vote(view: View<'_>, member: &MemberName) -> bool {
+    view.list().is_none() || view.is_listed_voter(member)
 }
 
 /// R16: a Pod that serves is evicted, so that its disruption and that of a drain take turns.
 fn may_evict(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
-    its_pod(scene, member, pod)?;
-    claims::may_end_pod(scene, member)?;
-    // R5
-    if scene.before.iter().any(|effect| reduces_redundancy(scene, effect)) {
-        forbid(Unsafe::SecondDisruption(member.clone()))?;
-    }
-    may_disturb(scene, member)?;
-    may_succeed(scene.seen, member, scene.now)
+    let view = scene.view();
+    its_pod(view, member, pod)?;
+    claims::may_end_pod(view, member)?;
+    is_only_disruption(scene, member)?;
+    may_disturb(view, member)?;
+    may_succeed(view, member)
 }
 
 /// R27: a Pod is ended for the next one only where the API server admitted that in this pass.
-pub(crate) fn may_succeed(seen: &Snapshot, member: &MemberName, now: Instant) -> Judged {
-    let said = seen.successors.get(member).and_then(|admission| admission.counts(now));
+pub(crate) fn may_succeed(view: View<'_>, member: &MemberName) -> Judged {
+    let said = view.seen.successors.get(member).and_then(|admission| admission.counts(view.now));
     match said {
         Some(Admitted::Yes) => Ok(()),
         Some(Admitted::No(why) | Admitted::Unknown(why)) => {
@@ -403,37 +399,30 @@ pub(crate) fn may_succeed(seen: &Snapshot, member: &MemberName, now: Instant) ->
 /// A Pod that cannot serve may always be deleted. Another one is deleted only where the other voters form a quorum and none of
 /// their Pods can be evicted meanwhile.
 fn may_delete_pod(scene: &Scene<'_>, member: &MemberName, pod: &Uid, version: &str) -> Judged {
-    let Some(seen) = scene.seen.pods.get(member) else { return Err(Unsafe::NotSeen(member.clone())) };
+    let view = scene.view();
+    let seen = view.pod(member).ok_or_else(|| Unsafe::NotSeen(member.clone()))?;
     // R3
-    if seen.uid != *pod || seen.resource_version != version {
-        forbid(Unsafe::NotSeen(member.clone()))?;
-    }
-    claims::may_end_pod(scene, member)?;
-    if is_free_to_delete(scene, member, seen) {
+    forbid_if(seen.uid != *pod || seen.resource_version != version, || Unsafe::NotSeen(member.clone()))?;
+    claims::may_end_pod(view, member)?;
+    if is_free_to_delete(view, member, seen) {
         return Ok(());
     }
-    // R5
-    if scene.before.iter().any(|effect| reduces_redundancy(scene, effect)) {
-        forbid(Unsafe::SecondDisruption(member.clone()))?;
-    }
+    is_only_disruption(scene, member)?;
     // R16
-    if seen.ready && scene.seen.is_sound(member, scene.now) {
-        forbid(Unsafe::MustEvict(member.clone()))?;
-    }
+    forbid_if(seen.ready && view.is_sound(member), || Unsafe::MustEvict(member.clone()))?;
     if seen.ready {
-        budget_is_closed(scene.seen, scene.record, member)?;
+        budget_is_closed(view, member)?;
     }
-    may_disturb(scene, member)?;
+    may_disturb(view, member)?;
     // One that is recorded to leave has none.
-    let stays = scene.record.members.get(member).is_some_and(|member| member.stage == Stage::Voter);
-    if stays { may_succeed(scene.seen, member, scene.now) } else { Ok(()) }
+    if view.stage_of(member) == Some(Stage::Voter) { may_succeed(view, member) } else { Ok(()) }
 }
 
 /// Whether the deletion of this Pod takes no voter from a running cluster.
-fn is_free_to_delete(scene: &Scene<'_>, member: &MemberName, pod: &Pod) -> bool {
-    let record = scene.record;
+fn is_free_to_delete(view: View<'_>, member: &MemberName, pod: &Pod) -> bool {
+    let record = view.record;
     // The trouble of a Pod may be its probe alone, or another container, while etcd serves and the quorum needs it.
-    let health = scene.seen.health(member, scene.now);
+    let health = view.seen.health(member, view.now);
     let serves = health.is_ok() || health == Err(Unhealthy::NotReady);
     let is_in_trouble = pod.trouble.is_some() || pod.guard.is_some();
     // In memory a container that ends again and again still has its data, and a Pod that is deleted has not.
@@ -442,14 +431,13 @@ fn is_free_to_delete(scene: &Scene<'_>, member: &MemberName, pod: &Pod) -> bool 
     let cannot_run =
         pod.finished || pod.gated || never_started || (!pod.ready && is_in_trouble && !may_have_data);
     let cannot_serve = !serves && cannot_run;
-    let is_no_member =
-        record.members.get(member).is_none_or(|recorded| matches!(recorded.stage, Stage::Leaving(_)));
-    let is_removed = is_no_member && is_gone_from_list(scene, member).is_ok();
+    let is_no_member = matches!(view.stage_of(member), None | Some(Stage::Leaving(_)));
+    let is_removed = is_no_member && is_gone_from_list(view, member).is_ok();
     // What holds no etcd takes nothing away.
     let terminates =
-        incarnation::may_stop(scene, member) || quorum_recovery::may_stop(scene) || pod.read_only.is_some();
+        incarnation::may_stop(view, member) || quorum_recovery::may_stop(view) || pod.read_only.is_some();
     terminates
-        || scene.seen.deleting
+        || view.seen.deleting
         || record.hibernating
         || record.cluster_id.is_none()
         || cannot_serve
@@ -458,41 +446,37 @@ fn is_free_to_delete(scene: &Scene<'_>, member: &MemberName, pod: &Pod) -> bool 
 
 /// R11, and at most one unhealthy voter at a time: every other voter is healthy, and with three or more voters the rest still
 /// form a quorum.
-fn may_disturb(scene: &Scene<'_>, member: &MemberName) -> Judged {
-    let list = fresh_list(scene.seen, scene.now)?;
+fn may_disturb(view: View<'_>, member: &MemberName) -> Judged {
+    let View { seen, record, .. } = view;
+    let list = fresh_list(view)?;
     // Its next Pod has the committed version.
-    data_allow(scene.seen, scene.record, scene.now, member)?;
-    if let Some((joining, _)) = scene.record.joining() {
+    data_allow(view, member)?;
+    if let Some((joining, _)) = record.joining() {
         forbid(Unsafe::ChangeOutstanding(joining.clone()))?;
     }
-    none_defragments(scene.record)?;
+    none_defragments(record)?;
     // A restart that cures a full database waits for no other member whose database is full.
-    let fit =
-        if scene.seen.restart_raises_quota(scene.record, member) { Fit::ButForSpace } else { Fit::Healthy };
-    all_voters_fit(fit, scene.seen, scene.record, scene.now, Some(member))?;
-    let of = list.members.iter().filter(|listed| !listed.is_learner).count();
-    let left = fit_voters(fit, scene.seen, scene.record, scene.now).filter(|fit| fit != member).count();
+    let fit = if seen.restart_raises_quota(record, member) { Fit::ButForSpace } else { Fit::Healthy };
+    all_voters_fit(view, fit, Some(member))?;
+    let (of, left) = (voters_of(list).count(), count_fit_others(view, fit, member));
     // With one or two voters, any restart interrupts service. On a disk the data stay. In memory they would be lost with the
     // Pod, and with them the quorum that has to remove the member.
-    if !((of <= 2 && !scene.record.is_in_memory()) || left >= quorum(of)) {
-        forbid(Unsafe::WouldLoseQuorum { member: member.clone(), left, of })?;
+    let is_enough = (of <= 2 && !record.is_in_memory()) || left >= quorum(of);
+    forbid_unless(is_enough, || Unsafe::WouldLoseQuorum { member: member.clone(), left, of })?;
+    if record.is_in_memory() {
+        // In memory the data go with the Pod.
+        may_give_data_up(view, member)?;
+        // Who turned replacements off does not lose a member for good by an edit.
+        forbid_unless(seen.replacement_policy.enabled, || Unsafe::NotReplaced(member.clone()))?;
     }
-    // In memory the data go with the Pod.
-    if scene.record.is_in_memory() {
-        may_give_data_up(scene.seen, scene.record, scene.now, member)?;
-    }
-    // Who turned replacements off does not lose a member for good by an edit.
-    if scene.record.is_in_memory() && !scene.seen.replacement_policy.enabled {
-        forbid(Unsafe::NotReplaced(member.clone()))?;
-    }
-    progress_is_proven(scene.seen, scene.now)
+    progress_is_proven(view)
 }
 
-fn reduces_redundancy(scene: &Scene<'_>, effect: &Effect) -> bool {
+fn reduces_redundancy(view: View<'_>, effect: &Effect) -> bool {
     let deletes_a_voter = match effect.as_kube() {
         Some(KubeEffect::EvictPod { .. }) => true,
         Some(KubeEffect::DeletePod { member, .. }) => {
-            scene.seen.pods.get(member).is_some_and(|pod| !is_free_to_delete(scene, member, pod))
+            view.pod(member).is_some_and(|pod| !is_free_to_delete(view, member, pod))
         }
         Some(_) | None => false,
     };
@@ -502,35 +486,29 @@ fn reduces_redundancy(scene: &Scene<'_>, effect: &Effect) -> bool {
 
 /// R5, R6, R7, R9.
 fn may_add(scene: &Scene<'_>, member: &MemberName, peer_url: &PeerUrl, via: &MemberName) -> Judged {
-    let recorded = recorded(scene, member)?;
+    let view = scene.view();
+    let recorded = recorded(view, member)?;
     let list = membership_call(scene, member, via)?;
-    may_grow(scene.seen, scene.record, scene.now)?;
+    may_grow(view)?;
     let joining = recorded.stage == Stage::Joining && recorded.id.is_none();
     let url_free = list.members.iter().all(|listed| listed.peer_url != *peer_url);
-    if joining && url_free && *peer_url == scene.seen.peer_url(member) {
-        Ok(())
-    } else {
-        forbid(Unsafe::NotThatMember(member.clone()))
-    }
+    let is_that = joining && url_free && *peer_url == view.seen.peer_url(member);
+    forbid_unless(is_that, || Unsafe::NotThatMember(member.clone()))
 }
 
 fn may_promote(scene: &Scene<'_>, member: &MemberName, id: MemberId, via: &MemberName) -> Judged {
-    let recorded = recorded(scene, member)?;
+    let view = scene.view();
+    let recorded = recorded(view, member)?;
     let list = membership_call(scene, member, via)?;
-    none_defragments(scene.record)?;
-    all_voters_healthy(scene.seen, scene.record, scene.now, None)?;
+    none_defragments(view.record)?;
+    all_voters_fit(view, Fit::Healthy, None)?;
     let learner = list.members.iter().any(|listed| listed.id == id && listed.is_learner);
-    if !learner || recorded.stage != Stage::Joining {
-        forbid(Unsafe::NotThatMember(member.clone()))?;
-    }
-    membership_may_change(scene.seen, scene.record, scene.now)?;
-    progress_is_proven(scene.seen, scene.now)?;
+    let is_that = learner && recorded.stage == Stage::Joining;
+    forbid_unless(is_that, || Unsafe::NotThatMember(member.clone()))?;
+    membership_may_change(view)?;
+    progress_is_proven(view)?;
     // etcd takes a learner for ready by what its leader sent it. Once it votes, the quorum may depend on its disk.
-    if scene.seen.is_healthy(member, scene.now) {
-        Ok(())
-    } else {
-        forbid(Unsafe::VoterUnhealthy(member.clone()))
-    }
+    forbid_unless(view.is_healthy(member), || Unsafe::VoterUnhealthy(member.clone()))
 }
 
 fn may_remove_now(
@@ -540,105 +518,102 @@ fn may_remove_now(
     peer_url: &PeerUrl,
     via: &MemberName,
 ) -> Judged {
-    let recorded = recorded(scene, member)?;
+    let view = scene.view();
+    let recorded = recorded(view, member)?;
     let list = membership_call(scene, member, via)?;
     // R7
     let that = list.members.iter().any(|listed| listed.id == id && listed.peer_url == *peer_url);
-    if !that || !matches!(recorded.stage, Stage::Leaving(_)) {
-        forbid(Unsafe::NotThatMember(member.clone()))?;
-    }
+    let is_leaving = matches!(recorded.stage, Stage::Leaving(_));
+    forbid_unless(that && is_leaving, || Unsafe::NotThatMember(member.clone()))?;
     // R5
-    let voter = list.members.iter().any(|listed| listed.id == id && !listed.is_learner);
-    if voter {
-        budget_is_closed(scene.seen, scene.record, member)?;
+    if voters_of(list).any(|listed| listed.id == id) {
+        budget_is_closed(view, member)?;
         // Before what costs a proof: the clients of a member take some seconds to leave.
         serves::is_led_away(scene, member)?;
+        is_only_disruption(scene, member)?;
     }
-    if voter && scene.before.iter().any(|effect| reduces_redundancy(scene, effect)) {
-        forbid(Unsafe::SecondDisruption(member.clone()))?;
-    }
-    may_remove(scene.seen, scene.record, scene.now, member)?;
-    replace::may_give_up(scene, member)
+    may_remove(view, member)?;
+    replace::may_give_up(view, member)
 }
 
-fn may_lead(scene: &Scene<'_>, to: &MemberName, to_id: MemberId) -> Judged {
-    fresh_list(scene.seen, scene.now)?;
-    let voter = scene
-        .seen
-        .listed(scene.record, to, scene.now)
-        .is_some_and(|listed| listed.id == to_id && !listed.is_learner);
-    if !voter {
-        forbid(Unsafe::NotThatMember(to.clone()))?;
-    }
-    none_defragments(scene.record)?;
-    if !scene.seen.is_sound(to, scene.now) {
-        forbid(Unsafe::VoterUnhealthy(to.clone()))?;
-    }
+fn may_lead(view: View<'_>, to: &MemberName, to_id: MemberId) -> Judged {
+    fresh_list(view)?;
+    let voter = view.listed(to).is_some_and(|listed| listed.id == to_id && !listed.is_learner);
+    forbid_unless(voter, || Unsafe::NotThatMember(to.clone()))?;
+    none_defragments(view.record)?;
+    forbid_unless(view.is_sound(to), || Unsafe::VoterUnhealthy(to.clone()))?;
     // A member that cannot store its vote does not take over, and meanwhile etcd drops writes.
-    progress_is_proven(scene.seen, scene.now)
+    progress_is_proven(view)
 }
 
 /// R5: one membership call in a plan. R9: it is made at the member that served the list.
 fn membership_call<'a>(scene: &Scene<'a>, member: &MemberName, via: &MemberName) -> Result<&'a List, Unsafe> {
-    let list = fresh_list(scene.seen, scene.now)?;
+    let list = fresh_list(scene.view())?;
     incarnation::may_change(scene.record, member)?;
-    if scene.before.iter().any(Effect::changes_membership) {
-        forbid(Unsafe::ChangeOutstanding(member.clone()))?;
-    }
-    if scene.record.hibernating || scene.seen.deleting || scene.record.cluster_id != Some(list.cluster_id) {
-        forbid(Unsafe::NoQuorum)?;
-    }
-    if list.via != *via {
-        forbid(Unsafe::NoFreshList)?;
-    }
+    let is_second = scene.before.iter().any(Effect::changes_membership);
+    forbid_if(is_second, || Unsafe::ChangeOutstanding(member.clone()))?;
+    is_called(scene.view(), list)?;
+    forbid_if(list.via != *via, || Unsafe::NoFreshList)?;
     Ok(list)
 }
 
-/// R9, R11: a fresh linearizable list proves that there was a quorum just now.
+/// R11: the members of this cluster, which is at work, may be called upon.
+fn is_called(view: View<'_>, list: &List) -> Judged {
+    let View { seen, record, .. } = view;
+    let is_other = record.cluster_id != Some(list.cluster_id);
+    forbid_if(record.hibernating || seen.deleting || is_other, || Unsafe::NoQuorum)
+}
+
 /// Whether what was observed then still counts (R9, R18).
 pub(crate) fn is_fresh(at: Instant, now: Instant) -> bool {
     at <= now && now - at <= FRESH
 }
 
-fn fresh_list(seen: &Snapshot, now: Instant) -> Result<&List, Unsafe> {
-    if let Some(list) = seen.list_just_read(now) {
+/// R9, R11: a fresh linearizable list proves that there was a quorum just now.
+fn fresh_list(view: View<'_>) -> Result<&List, Unsafe> {
+    if let Some(list) = view.seen.list_just_read(view.now) {
         return Ok(list);
     }
     forbid(Unsafe::NoFreshList)?;
-    seen.etcd.list.as_ref().ok_or(Unsafe::NoFreshList)
+    view.seen.etcd.list.as_ref().ok_or(Unsafe::NoFreshList)
+}
+
+/// R9: a fresh list, which this member served.
+fn list_of<'a>(view: View<'a>, via: &MemberName) -> Result<&'a List, Unsafe> {
+    let list = fresh_list(view)?;
+    forbid_if(list.via != *via, || Unsafe::NoFreshList)?;
+    Ok(list)
 }
 
 /// R16: no Pod of the cluster is evicted while a member is removed or deleted. An eviction is admitted by the number of ready
 /// Pods, which does not know that a ready member does not store, or that it is about to leave.
-pub(crate) fn budget_is_closed(seen: &Snapshot, record: &Record, member: &MemberName) -> Judged {
+pub(crate) fn budget_is_closed(view: View<'_>, member: &MemberName) -> Judged {
+    let View { seen, record, .. } = view;
     let is_foreign = seen.foreign.contains_key(&ManagedObject::DisruptionBudget);
     let is_ours = seen.budget_policy != BudgetPolicy::None && !is_foreign;
     let voters = record.members.values().filter(|member| member.counts_for_quorum()).count();
     let selects_others = |budget: &Budget| budget.excludes.as_ref().is_none_or(|excluded| excluded == member);
     let is_closed =
         seen.budget.as_ref().is_some_and(|budget| budget.is_closed(voters) && selects_others(budget));
-    if is_closed || !is_ours { Ok(()) } else { forbid(Unsafe::BudgetOpen(member.clone())) }
+    forbid_unless(is_closed || !is_ours, || Unsafe::BudgetOpen(member.clone()))
 }
 
 /// R15: in this pass, after the list was read, every member that counts as healthy has stored an entry. Asked last, because a
 /// proof costs two raft entries.
-fn progress_is_proven(seen: &Snapshot, now: Instant) -> Judged {
-    let list = fresh_list(seen, now)?;
-    if seen.etcd.proof.is_some_and(|proof| proof.at >= list.at) {
-        Ok(())
-    } else {
-        forbid(Unsafe::NotProven(seen.etcd.proof_failure.clone()))
-    }
+fn progress_is_proven(view: View<'_>) -> Judged {
+    let (list, etcd) = (fresh_list(view)?, &view.seen.etcd);
+    let is_proven = etcd.proof.is_some_and(|proof| proof.at >= list.at);
+    forbid_unless(is_proven, || Unsafe::NotProven(etcd.proof_failure.clone()))
 }
 
 /// R10: a linearizable list has neither its id nor its peer URL.
-fn is_gone_from_list(scene: &Scene<'_>, member: &MemberName) -> Judged {
-    let list = fresh_list(scene.seen, scene.now)?;
-    let annotated = || scene.seen.volumes.get(member).and_then(|volume| volume.member_id);
-    let id = scene.record.members.get(member).and_then(|member| member.id).or_else(annotated);
-    let url = scene.seen.peer_url(member);
+fn is_gone_from_list(view: View<'_>, member: &MemberName) -> Judged {
+    let list = fresh_list(view)?;
+    let annotated = || view.volume(member).and_then(|volume| volume.member_id);
+    let id = view.recorded(member).and_then(|member| member.id).or_else(annotated);
+    let url = view.seen.peer_url(member);
     let listed = list.members.iter().any(|listed| Some(listed.id) == id || listed.peer_url == url);
-    if listed { forbid(Unsafe::StillListed(member.clone())) } else { Ok(()) }
+    forbid_if(listed, || Unsafe::StillListed(member.clone()))
 }
 
 /// How well members must be.
@@ -650,77 +625,55 @@ enum Fit {
     ButForSpace,
 }
 
-fn is_fit(fit: Fit, seen: &Snapshot, member: &MemberName, now: Instant) -> bool {
+fn is_fit(view: View<'_>, fit: Fit, member: &MemberName) -> bool {
     match fit {
-        Fit::Healthy => seen.is_healthy(member, now),
-        Fit::ButForSpace => seen.is_sound(member, now),
+        Fit::Healthy => view.is_healthy(member),
+        Fit::ButForSpace => view.is_sound(member),
     }
 }
 
-fn all_voters_healthy(seen: &Snapshot, record: &Record, now: Instant, except: Option<&MemberName>) -> Judged {
-    all_voters_fit(Fit::Healthy, seen, record, now, except)
-}
-
-fn all_voters_fit(
-    fit: Fit,
-    seen: &Snapshot,
-    record: &Record,
-    now: Instant,
-    except: Option<&MemberName>,
-) -> Judged {
-    let list = fresh_list(seen, now)?;
-    for listed in list.members.iter().filter(|listed| !listed.is_learner) {
-        let name = seen.member_of(record, listed).unwrap_or_else(|| MemberName::new(&*listed.name));
-        if Some(&name) != except && !is_fit(fit, seen, &name, now) {
+fn all_voters_fit(view: View<'_>, fit: Fit, except: Option<&MemberName>) -> Judged {
+    for listed in voters_of(fresh_list(view)?) {
+        let name = view.name_of(listed);
+        if Some(&name) != except && !is_fit(view, fit, &name) {
             forbid(Unsafe::VoterUnhealthy(name))?;
         }
     }
     Ok(())
 }
 
-fn fit_voters<'a>(
-    fit: Fit,
-    seen: &'a Snapshot,
-    record: &'a Record,
-    now: Instant,
-) -> impl Iterator<Item = MemberName> + 'a {
-    let listed = seen.list(now).into_iter().flat_map(|list| &list.members);
-    listed
-        .filter(|listed| !listed.is_learner)
-        .filter_map(move |listed| seen.member_of(record, listed))
-        .filter(move |name| is_fit(fit, seen, name, now))
+fn fit_voters(view: View<'_>, fit: Fit) -> impl Iterator<Item = MemberName> {
+    let voters = view.listed_voters().filter_map(move |listed| view.member_of(listed));
+    voters.filter(move |name| is_fit(view, fit, name))
+}
+
+/// How many voters are fit without this one.
+fn count_fit_others(view: View<'_>, fit: Fit, member: &MemberName) -> usize {
+    fit_voters(view, fit).filter(|fit| fit != member).count()
 }
 
 /// R5, R15: while a member is being defragmented it applies nothing and answers no read, and it is excused. Nothing else takes a
 /// member away meanwhile.
 fn none_defragments(record: &Record) -> Judged {
-    match &record.defragmenting {
-        Some(ordered) => forbid(Unsafe::Defragmenting(ordered.member.clone())),
-        None => Ok(()),
-    }
+    let ordered = record.defragmenting.as_ref();
+    ordered.map_or(Ok(()), |ordered| forbid(Unsafe::Defragmenting(ordered.member.clone())))
 }
 
-fn recorded<'a>(scene: &Scene<'a>, member: &MemberName) -> Result<&'a quorate_model::record::Member, Unsafe> {
-    scene.record.members.get(member).ok_or_else(|| Unsafe::NotRecorded(member.clone()))
+fn recorded<'a>(view: View<'a>, member: &MemberName) -> Result<&'a Member, Unsafe> {
+    view.recorded(member).ok_or_else(|| Unsafe::NotRecorded(member.clone()))
 }
 
 /// R3: the Pod with this uid was observed, and is not being deleted.
-fn its_pod(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
-    match scene.seen.pods.get(member) {
-        Some(seen) if seen.uid == *pod && !seen.terminating => Ok(()),
-        Some(_) | None => forbid(Unsafe::NotSeen(member.clone())),
-    }
+fn its_pod(view: View<'_>, member: &MemberName, pod: &Uid) -> Judged {
+    let is_its = view.pod(member).is_some_and(|seen| seen.uid == *pod && !seen.terminating);
+    forbid_unless(is_its, || Unsafe::NotSeen(member.clone()))
 }
 
 /// R2: the observed volume is the recorded one, or the data are in memory.
-fn its_volume(scene: &Scene<'_>, member: &MemberName, recorded: Option<&Uid>) -> Judged {
-    if scene.record.is_in_memory() {
-        return Ok(());
-    }
-    match scene.seen.volumes.get(member) {
+fn its_volume(view: View<'_>, member: &MemberName, recorded: Option<&Uid>) -> Judged {
+    let is_its = view.volume(member).is_some_and(|volume| {
         // R17: a quarantined volume is never mounted again.
-        Some(volume) if volume.quarantine.is_some() => forbid(Unsafe::NotItsVolume(member.clone())),
-        Some(volume) if recorded == Some(&volume.uid) && !volume.terminating => Ok(()),
-        Some(_) | None => forbid(Unsafe::NotItsVolume(member.clone())),
-    }
+        volume.quarantine.is_none() && recorded == Some(&volume.uid) && !volume.terminating
+    });
+    forbid_unless(is_its || view.record.is_in_memory(), || Unsafe::NotItsVolume(member.clone()))
 }

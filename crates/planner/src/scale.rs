@@ -2,17 +2,14 @@
 
 use std::cmp::Ordering;
 
+use quorate_model::mutants::{Rule, is_broken};
+
 use crate::draft::{Draft, Flow, ON};
 use crate::{grow, replace, shrink};
 
 pub(crate) fn to_size(draft: &mut Draft<'_>) -> Flow {
     let Some(size) = draft.record.target.as_ref().map(|target| target.size) else { return ON };
-    #[cfg(feature = "mutants")]
-    let size = if crate::safety::mutants::is_broken(crate::safety::mutants::Rule::R4) {
-        draft.seen.pods.len()
-    } else {
-        size
-    };
+    let size = if is_broken(Rule::R4) { draft.seen.pods.len() } else { size };
     let voters = draft.record.voters().count();
     let surplus = replace::surplus(draft);
     match voters.cmp(&(size + surplus)) {

@@ -2,7 +2,6 @@
 //! quarantine the volume. A learner that is rolled back, a stray member and a lost one are removed the same way.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 use quorate_model::effect::Unsafe;
 use quorate_model::record::{Leaving, Stage};
@@ -11,20 +10,12 @@ use quorate_model::target::Retention;
 use quorate_model::{Effect, EtcdCall, MemberName, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON, Progress};
-use crate::{leadership, replace, safety, upkeep};
+use crate::{View, leadership, replace, safety, upkeep};
 
 /// Continues every outstanding removal. While the member is in etcd's list, no other change of membership begins.
 pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
-    let leaving: Vec<(MemberName, Leaving)> = draft
-        .record
-        .members
-        .iter()
-        .filter_map(|(name, member)| match member.stage {
-            Stage::Leaving(why) => Some((name.clone(), why)),
-            Stage::Bootstrap | Stage::Joining | Stage::Voter => None,
-        })
-        .collect();
-    for (name, why) in leaving {
+    for name in draft.members() {
+        let Some(Stage::Leaving(why)) = draft.view().stage_of(&name) else { continue };
         match draft.listed(&name) {
             Some(_) if why == Leaving::Shrink && is_needed_again(draft, &name) => {
                 draft.enter(Step::S1, &name, Stage::Voter);
@@ -35,9 +26,7 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
                 let may_stay = match why {
                     Leaving::Shrink => true,
                     // A moved one that is not healthy any more goes, unless it may be the one that is right. A voter is in the way of less.
-                    Leaving::Replaced => {
-                        draft.seen.is_healthy(&name, draft.now) || is_undecided(draft, &name)
-                    }
+                    Leaving::Replaced => draft.view().is_healthy(&name) || is_undecided(draft, &name),
                     Leaving::Lost | Leaving::RolledBack | Leaving::Stray | Leaving::Removed => false,
                 };
                 if may_stay && keep_if_another_is_unhealthy(draft, &name) {
@@ -61,12 +50,11 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
 /// Whether the size was edited back before the member was removed, however long that is held up: it would be removed only to grow again. One
 /// answer that is missing, or a full database, says nothing about its data. In the place of one that may have lost them another one grows.
 fn is_needed_again(draft: &Draft<'_>, member: &MemberName) -> bool {
-    let size = draft.record.target.as_ref().map_or(0, |target| target.size);
     let may_be_lost = || {
         draft.record.suspected.contains_key(member)
             || draft.seen.apparent_loss(&draft.record, member, draft.now).is_some()
     };
-    draft.record.voters().count() < size && !may_be_lost()
+    draft.record.voters().count() < draft.view().size() && !may_be_lost()
 }
 
 /// The steps of a removal have the numbers of the protocol that it is part of.
@@ -91,7 +79,7 @@ pub(crate) fn begin(draft: &mut Draft<'_>) -> Flow {
     let why = if moved.is_some() { Leaving::Replaced } else { Leaving::Shrink };
     let Some(member) = moved.or_else(|| member_to_remove(draft)) else { return ON };
     let is_moved = why == Leaving::Replaced;
-    if let Err(why) = safety::may_remove(draft.seen, &draft.record, draft.now, &member) {
+    if let Err(why) = safety::may_remove(draft.view(), &member) {
         // Only a rollout gives all the same version. What cures another voter must not wait for a member that is moved.
         let flow = match why {
             // Members of different versions are not compared, so it comes first where data differ, too.
@@ -107,14 +95,13 @@ pub(crate) fn begin(draft: &mut Draft<'_>) -> Flow {
 }
 
 fn is_undecided(draft: &Draft<'_>, member: &MemberName) -> bool {
-    let judged = safety::may_remove(draft.seen, &draft.record, draft.now, member);
-    matches!(judged, Err(Unsafe::DataUndecided(_)))
+    matches!(safety::may_remove(draft.view(), member), Err(Unsafe::DataUndecided(_)))
 }
 
 /// Another member became unhealthy since this one was chosen, or data were found to differ: this one stays a voter, and the choice is made
 /// again.
 fn keep_if_another_is_unhealthy(draft: &mut Draft<'_>, member: &MemberName) -> bool {
-    match safety::may_remove(draft.seen, &draft.record, draft.now, member) {
+    match safety::may_remove(draft.view(), member) {
         Err(
             Unsafe::VoterUnhealthy(_)
             | Unsafe::WouldLoseQuorum { .. }
@@ -131,21 +118,16 @@ fn keep_if_another_is_unhealthy(draft: &mut Draft<'_>, member: &MemberName) -> b
 /// Unhealthy first, other than by a full database: such a member stores what the cluster commits. Then, where data differ, one that is not seen
 /// to agree with a majority. Then one whose claim is being deleted, from the fullest zone, then not the leader, then the highest ordinal.
 fn member_to_remove(draft: &Draft<'_>) -> Option<MemberName> {
-    let zone = |member: &MemberName| draft.pod(member).and_then(|pod| pod.zone.clone());
-    let mut zones: BTreeMap<Option<String>, usize> = BTreeMap::new();
-    for voter in draft.record.voters() {
-        *zones.entry(zone(voter)).or_default() += 1;
-    }
+    let view @ View { seen, record, now } = draft.view();
+    let zone = |member: &MemberName| view.pod(member).and_then(|pod| pod.zone.as_ref());
     let rank = |member: &&MemberName| {
-        let sound = draft.seen.is_sound(member, draft.now);
-        let is_known =
-            draft.record.differ_since.is_none() || draft.seen.agrees_with_majority(member, draft.now);
-        let crowd = zones.get(&zone(member)).copied().unwrap_or(0);
-        let ordinal = draft.seen.cluster.ordinal(member);
-        let keeps_its_claim = !draft.seen.claim_is_terminating(&draft.record, member);
-        (sound, is_known, keeps_its_claim, Reverse(crowd), draft.is_leader(member), Reverse(ordinal))
+        let is_known = record.differ_since.is_none() || seen.agrees_with_majority(member, now);
+        let crowd = record.voters().filter(|voter| zone(voter) == zone(member)).count();
+        let (keeps_its_claim, leads) = (!view.claim_is_terminating(member), view.is_leader(member));
+        let ordinal = seen.cluster.ordinal(member);
+        (view.is_sound(member), is_known, keeps_its_claim, Reverse(crowd), leads, Reverse(ordinal))
     };
-    draft.record.voters().min_by_key(rank).cloned()
+    record.voters().min_by_key(rank).cloned()
 }
 
 /// S2 and S3. Between them clients are led away (K2).
@@ -154,12 +136,11 @@ fn remove(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed, why: Leavin
         return;
     }
     let Some(via) = draft.via().cloned() else { return };
-    let remove =
-        EtcdCall::RemoveMember { member: name.clone(), id: listed.id, peer_url: listed.peer_url.clone() };
-    let remove = Effect::etcd(steps(why).remove, via, remove);
+    let (member, id, peer_url) = (name.clone(), listed.id, listed.peer_url.clone());
+    let remove = Effect::etcd(steps(why).remove, via, EtcdCall::RemoveMember { member, id, peer_url });
     // It was a voter that stays when this plan began.
     draft.withdraw_clients(name);
-    if draft.refusal(&remove) == Some(Unsafe::StillServes(name.clone())) {
+    if draft.judge(&remove) == Err(Unsafe::StillServes(name.clone())) {
         upkeep::lead_clients_away(draft, name);
         return;
     }

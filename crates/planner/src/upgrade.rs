@@ -3,10 +3,10 @@
 
 use quorate_model::effect::{NoStep, SafePoint, VersionRefused};
 use quorate_model::record::Stage;
-use quorate_model::{Instant, MemberName, Minor, Record, Snapshot, Version, Waiting};
+use quorate_model::{MemberName, Minor, Version, Waiting};
 
 use crate::draft::Draft;
-use crate::safety;
+use crate::{View, safety};
 
 /// Why a version is refused for a new cluster or an edit, if it is unsound, or nothing is known of its minor version.
 pub(crate) fn may_be_chosen(version: Version) -> Result<(), VersionRefused> {
@@ -37,12 +37,8 @@ pub enum NotNow {
 }
 
 /// Whether the desired version may follow the version of every member's data, and where that is not known, the committed one.
-pub fn permits(
-    seen: &Snapshot,
-    record: &Record,
-    now: Instant,
-    desired: Version,
-) -> Result<VersionStep, NotNow> {
+pub(crate) fn permits(view: View<'_>, desired: Version) -> Result<VersionStep, NotNow> {
+    let View { seen, record, now } = view;
     let Some(committed) = record.target.as_ref().map(|target| target.version) else {
         return Ok(VersionStep::Forward);
     };
@@ -50,28 +46,23 @@ pub fn permits(
         return Ok(VersionStep::Forward);
     }
     may_be_chosen(desired).map_err(NotNow::Refused)?;
-    let with_data = record.members.iter().filter(|(_, member)| match member.stage {
-        Stage::Voter | Stage::Leaving(_) => true,
-        Stage::Bootstrap | Stage::Joining => false,
-    });
+    let has_data = |stage| matches!(stage, Stage::Voter | Stage::Leaving(_));
+    let with_data = record.members.iter().filter(|(_, member)| has_data(member.stage));
     let versions: Vec<Version> =
         with_data.map(|(name, _)| seen.version_of(record, name, now).unwrap_or(committed)).collect();
     let line = desired.line();
     if versions.iter().all(|version| version.line() <= line) {
-        if let Some(why) = unfinished(seen, record, now, line) {
+        if let Some(why) = unfinished(view, line) {
             return Err(NotNow::Unfinished(why));
         }
         let adopted = record.adopted_by.is_some();
-        let mut from = versions.into_iter();
-        return from
-            .try_for_each(|from| step(from, desired, adopted))
-            .map(|()| VersionStep::Forward)
-            .map_err(NotNow::Refused);
+        let judged = versions.into_iter().try_for_each(|from| step(from, desired, adopted));
+        return judged.map(|()| VersionStep::Forward).map_err(NotNow::Refused);
     }
     let is_under_way = record.downgrading_to == Some(line) && committed.line() == line;
-    let is_ordered = is_ordered(seen, record) == Some(line);
-    let has_gone_back = is_ordered && safety::data_have_gone_back(seen, record, now, line);
-    if is_under_way || has_gone_back || safety::is_half_done(seen, record, now, line) {
+    let is_ordered = is_ordered(view) == Some(line);
+    let has_gone_back = is_ordered && safety::data_have_gone_back(view, line);
+    if is_under_way || has_gone_back || safety::is_half_done(view, line) {
         return Ok(VersionStep::Back(line));
     }
     if is_ordered {
@@ -84,8 +75,8 @@ pub fn permits(
 
 /// etcd's leader raises the cluster version some seconds after the last member runs a newer minor version. A binary of the minor version
 /// after that does not start before.
-fn unfinished(seen: &Snapshot, record: &Record, now: Instant, line: Minor) -> Option<SafePoint> {
-    let mut statuses = record.voters().filter_map(|voter| Some((voter, seen.status_of(voter, now)?)));
+fn unfinished(view: View<'_>, line: Minor) -> Option<SafePoint> {
+    let mut statuses = view.record.voters().filter_map(|voter| Some((voter, view.status_of(voter)?)));
     statuses.find_map(|(voter, status)| {
         let (runs, data) = (status.version.line(), status.storage_version?);
         (runs < line && data < runs).then(|| SafePoint::Unfinished { voter: voter.clone(), runs, data })
@@ -94,19 +85,19 @@ fn unfinished(seen: &Snapshot, record: &Record, now: Instant, line: Minor) -> Op
 
 /// The minor version that a person has ordered a finished upgrade to be taken back to. A version that is far below, or unsound, is
 /// refused.
-pub(crate) fn is_ordered(seen: &Snapshot, record: &Record) -> Option<Minor> {
-    let committed = record.target.as_ref()?.version.line();
-    let desired = seen.desired.version;
+pub(crate) fn is_ordered(view: View<'_>) -> Option<Minor> {
+    let committed = view.record.target.as_ref()?.version.line();
+    let desired = view.seen.desired.version;
     let Minor(major, minor) = desired.line();
     let is_next_lower = committed == Minor(major, minor + 1) && committed.goes_back();
-    let is_allowed = seen.allow_downgrade == Some(desired) && desired.why_unsound().is_none();
+    let is_allowed = view.seen.allow_downgrade == Some(desired) && desired.why_unsound().is_none();
     (is_next_lower && is_allowed).then_some(desired.line())
 }
 
 /// Refuses what the data of a member do not allow: an edit that was reverted too late, when the newer minor version had already run
 /// on the data of all members.
 pub(crate) fn goes_back(draft: &Draft<'_>, member: &MemberName) -> Option<Waiting> {
-    let judged = safety::data_allow(draft.seen, &draft.record, draft.now, member);
+    let judged = safety::data_allow(draft.view(), member);
     judged.err().map(|why| Waiting::VersionRefused(VersionRefused::Unsafe(why)))
 }
 

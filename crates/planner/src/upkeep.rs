@@ -24,7 +24,7 @@ pub(crate) fn names_and_certificates(draft: &mut Draft<'_>) -> Progress {
         }
         Presence::Differs | Presence::Absent => {
             // Also where the name is taken: the API server refuses it, and nothing of the plan after it is done.
-            draft.propose(Effect::kube(Step::B2, KubeEffect::Apply(AppliedObject::PeerService)));
+            draft.write(Step::B2, KubeEffect::Apply(AppliedObject::PeerService));
             false
         }
     };
@@ -73,7 +73,7 @@ pub(crate) fn services_and_volumes(draft: &mut Draft<'_>) {
     }
     budget::apply(draft);
     if !draft.seen.finalizer {
-        draft.propose(Effect::kube(Step::B1, KubeEffect::AddFinalizer));
+        draft.write(Step::B1, KubeEffect::AddFinalizer);
     }
     delete_stray_volumes(draft);
     delete_quarantined_volumes(draft);
@@ -92,7 +92,7 @@ pub(crate) fn apply_metadata(draft: &mut Draft<'_>) {
         // Another write of this plan changes the object, and this one would be refused after it.
         if !draft.changes(object) {
             let (object, observed) = (object.clone(), observed.clone());
-            draft.propose(Effect::kube(Step::K1, KubeEffect::ApplyMetadata { object, observed }));
+            draft.write(Step::K1, KubeEffect::ApplyMetadata { object, observed });
         }
     }
 }
@@ -105,9 +105,8 @@ pub(crate) fn lead_clients_away(draft: &mut Draft<'_>, member: &MemberName) {
     let now = draft.latest();
     let is_noted = !pod.serves && pod.served_until.is_some_and(|until| until <= now);
     if !is_noted {
-        let (pod, at) = (pod.uid.clone(), now);
-        let away = KubeEffect::LeadClientsAway { member: member.clone(), pod, at };
-        draft.propose(Effect::kube(Step::K2, away));
+        let (member, pod, at) = (member.clone(), pod.uid.clone(), now);
+        draft.write(Step::K2, KubeEffect::LeadClientsAway { member, pod, at });
     }
     draft.wait(Waiting::ClientsLeaving(member.clone()));
 }
@@ -122,14 +121,14 @@ pub(crate) fn lead_clients(draft: &mut Draft<'_>) {
     for voter in draft.record.voters().cloned().collect::<Vec<_>>() {
         let joined = |pod: &&Pod| pod.is_labelled_joined() && !pod.terminating;
         let Some(pod) = draft.pod(&voter).filter(joined) else { continue };
-        if !pod.serves && draft.seen.is_sound(&voter, draft.now) {
+        if !pod.serves && draft.view().is_sound(&voter) {
             let (member, pod) = (voter, pod.uid.clone());
-            draft.propose(Effect::kube(Step::K2, KubeEffect::LabelServes { member, pod }));
+            draft.write(Step::K2, KubeEffect::LabelServes { member, pod });
         } else if pod.serves && draft.seen.misleads_clients(&voter, draft.now) {
             let (member, pod, at) = (voter, pod.uid.clone(), draft.latest());
             let away = Effect::kube(Step::K2, KubeEffect::LeadClientsAway { member, pod, at });
             // Where it may not, nothing waits for it: what keeps the member from serving is reported.
-            if draft.refusal(&away).is_none() {
+            if draft.judge(&away).is_ok() {
                 draft.propose(away);
             }
         }
@@ -145,8 +144,7 @@ fn end_connections(draft: &mut Draft<'_>) {
         return;
     }
     let holds = |voter: &&MemberName| {
-        draft.seen.holds_connections(voter, draft.now)
-            && safety::may_leave_out(draft.seen, &draft.record, draft.now, voter).is_ok()
+        draft.seen.holds_connections(voter, draft.now) && safety::may_leave_out(draft.view(), voter).is_ok()
     };
     let held = draft.record.voters().find(holds).cloned();
     if let Some(voter) = held {
@@ -167,7 +165,7 @@ pub(crate) fn require_all_voters_joined(draft: &mut Draft<'_>) -> Flow {
     let unlabelled = |voter: &&MemberName| draft.pod(voter).is_some_and(facts::lacks_joined_label);
     let mut voters = draft.record.voters().filter(unlabelled);
     // A lost voter has no data left to protect. `label_joined` reports why another one is not labelled yet.
-    if voters.any(|voter| !facts::is_lost(draft, voter)) { DONE } else { ON }
+    if voters.any(|voter| !draft.view().is_lost(voter)) { DONE } else { ON }
 }
 
 /// A create call whose reply was lost may arrive after the member was given up. Such a volume never had data: a volume that
@@ -175,12 +173,9 @@ pub(crate) fn require_all_voters_joined(draft: &mut Draft<'_>) -> Flow {
 fn delete_stray_volumes(draft: &mut Draft<'_>) {
     let is_unused = |volume: &Volume| {
         let has_no_identity = volume.cluster_id.is_none() && volume.member_id.is_none();
-        has_no_identity && volume.quarantine.is_none() && volume.cluster_uid.as_ref() == Some(&draft.seen.uid)
+        has_no_identity && volume.quarantine.is_none() && draft.view().is_own(volume)
     };
-    let is_unknown =
-        |name: &MemberName| !draft.record.members.contains_key(name) && !draft.seen.pods.contains_key(name);
-    let strays = draft.seen.volumes.iter().filter(|(name, volume)| is_unknown(name) && is_unused(volume));
-    for stray in strays.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+    for stray in volumes_without_member(draft, is_unused) {
         if draft.listed(&stray).is_none() {
             let _ = draft.delete_volume(Step::S5, &stray);
         }
@@ -196,21 +191,25 @@ pub(crate) fn delete_quarantined_volumes(draft: &mut Draft<'_>) {
         let quarantine = volume.quarantine.as_ref();
         quarantine.is_some_and(|quarantine| quarantine.is_over(draft.seen.keep_volumes, draft.now))
     };
-    let over = draft.seen.volumes.iter().filter(|(name, volume)| {
-        is_over(volume) && !draft.record.members.contains_key(*name) && !draft.seen.pods.contains_key(*name)
-    });
-    for name in over.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+    for name in volumes_without_member(draft, is_over) {
         let _ = draft.delete_volume(Step::K1, &name);
     }
 }
 
+/// The names of such volumes that belong to no recorded member, and of which no Pod is there.
+fn volumes_without_member(draft: &Draft<'_>, is_such: impl Fn(&Volume) -> bool) -> Vec<MemberName> {
+    let is_unknown = |name| draft.view().recorded(name).is_none() && draft.pod(name).is_none();
+    let volumes = draft.seen.volumes.iter().filter(|(name, volume)| is_unknown(name) && is_such(volume));
+    volumes.map(|(name, _)| name.clone()).collect()
+}
+
 fn label_joined(draft: &mut Draft<'_>, member: &MemberName) {
-    let is_voter = draft.record.members.get(member).is_some_and(|member| member.stage == Stage::Voter);
+    let is_voter = draft.view().stage_of(member) == Some(Stage::Voter);
     let Some(pod) = draft.pod(member).filter(|pod| is_voter && facts::lacks_joined_label(pod)) else {
         return;
     };
     if draft.record.is_in_memory() {
-        if facts::is_lost(draft, member) {
+        if draft.view().is_lost(member) {
             return;
         }
         if let Some(silent) = must_answer_first(draft, member, pod) {
@@ -226,11 +225,11 @@ fn label_joined(draft: &mut Draft<'_>, member: &MemberName) {
 /// cluster was first observed. Then another bootstrap member that does not answer may have data that this one lost.
 fn must_answer_first(draft: &Draft<'_>, member: &MemberName, pod: &Pod) -> Option<MemberName> {
     let is_silent = |voter: &MemberName| {
-        let id = draft.record.members.get(voter).and_then(|member| member.id);
+        let id = draft.view().recorded(voter).and_then(|member| member.id);
         draft.status_of(voter).is_none_or(|status| Some(status.member_id) != id)
     };
     let may_have_data =
-        |voter: &MemberName| draft.pod(voter).is_some_and(|pod| pod.has_run) && !facts::is_lost(draft, voter);
+        |voter: &MemberName| draft.pod(voter).is_some_and(|pod| pod.has_run) && !draft.view().is_lost(voter);
     let any_voter = || draft.record.voters().find(|voter| may_have_data(voter) && is_silent(voter)).cloned();
     if pod.boots_new { any_voter() } else { is_silent(member).then(|| member.clone()) }
 }
@@ -242,19 +241,15 @@ fn annotate_volume(draft: &mut Draft<'_>, member: &MemberName) {
     }
     let annotate = lacks_identity(draft, member).or_else(|| lacks_version(draft, member));
     if let Some(annotate) = annotate {
-        draft.propose(Effect::kube(Step::K1, annotate));
+        draft.write(Step::K1, annotate);
     }
 }
 
 /// K1, before a learner is promoted: the identity of its data on its volume. Done where it is there, or the data are in memory.
 pub(crate) fn name_volume(draft: &mut Draft<'_>, member: &MemberName) -> Progress {
-    match lacks_identity(draft, member) {
-        Some(annotate) => {
-            draft.propose(Effect::kube(Step::K1, annotate));
-            Progress::Pending
-        }
-        None => Progress::Done,
-    }
+    let Some(annotate) = lacks_identity(draft, member) else { return Progress::Done };
+    draft.write(Step::K1, annotate);
+    Progress::Pending
 }
 
 /// K1, before the Pod of a member is created on its data with a newer minor version than its volume says: if status is lost later, only the
@@ -270,7 +265,7 @@ pub(crate) fn note_version(draft: &mut Draft<'_>, member: &MemberName) {
     if draft.volume(member).is_some_and(is_newer)
         && let Some(annotate) = identity(draft, member, Some(version))
     {
-        draft.propose(Effect::kube(Step::K1, annotate));
+        draft.write(Step::K1, annotate);
     }
 }
 
@@ -279,7 +274,7 @@ fn lacks_identity(draft: &Draft<'_>, member: &MemberName) -> Option<KubeEffect> 
     let (volume, recorded) = (draft.volume(member)?, draft.record.members.get(member)?);
     let is_annotated = volume.cluster_id == draft.record.cluster_id
         && volume.member_id == recorded.id
-        && volume.cluster_uid.as_ref() == Some(&draft.seen.uid)
+        && draft.view().is_own(volume)
         && volume.tls == draft.record.target.as_ref().map(|target| target.tls)
         && volume.labelled;
     if is_annotated { None } else { identity(draft, member, version_of_data(draft, member)) }
@@ -322,6 +317,6 @@ fn expand_volume(draft: &mut Draft<'_>, member: &MemberName) {
         && !volume.terminating
     {
         let (member, volume) = (member.clone(), volume.uid.clone());
-        draft.propose(Effect::kube(Step::K1, KubeEffect::ExpandVolume { member, volume, bytes }));
+        draft.write(Step::K1, KubeEffect::ExpandVolume { member, volume, bytes });
     }
 }

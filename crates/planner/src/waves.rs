@@ -8,7 +8,7 @@ use quorate_model::snapshot::DefaultsTurn;
 use quorate_model::{MemberName, Step, Target, Waiting};
 
 use crate::draft::Draft;
-use crate::{facts, fleet};
+use crate::fleet;
 
 /// Whether nothing but the operator's own part of the Pods differs.
 pub(crate) fn is_by_operator(desired: &Target, committed: &Target) -> bool {
@@ -55,7 +55,7 @@ fn unwell(draft: &Draft<'_>) -> Option<Wave> {
 /// Records how far the turn is: from the outside nobody sees whether a cluster that is degraded was restarted with the new defaults.
 pub(crate) fn note_progress(draft: &mut Draft<'_>) {
     let Some(turn) = draft.record.takes_defaults else { return };
-    let has_them = |voter: &&MemberName| draft.pod(voter).is_some() && !facts::is_stale(draft, voter);
+    let has_them = |voter: &&MemberName| draft.pod(voter).is_some() && !draft.view().is_stale(voter);
     let restarted = u32::try_from(draft.record.voters().filter(has_them).count()).unwrap_or(u32::MAX);
     if restarted > turn.restarted {
         let since = draft.latest();
@@ -65,7 +65,7 @@ pub(crate) fn note_progress(draft: &mut Draft<'_>) {
 
 /// A turn without a restart for long keeps its place no more. What holds it up is told elsewhere.
 pub(crate) fn tell_parked(draft: &mut Draft<'_>) {
-    if draft.record.takes_defaults.is_some_and(|turn| fleet::is_parked(turn, draft.earliest())) {
+    if draft.record.takes_defaults.is_some_and(|turn| fleet::is_parked(turn, draft.view().earliest())) {
         draft.wait(Waiting::Wave(Wave::Parked(fleet::PARKED_AFTER)));
     }
 }
@@ -76,9 +76,8 @@ pub(crate) fn end_turn(draft: &mut Draft<'_>) {
         return;
     }
     let is_done = |voter| {
-        draft.pod(voter).is_some_and(|pod| pod.ready)
-            && !facts::is_stale(draft, voter)
-            && draft.seen.is_healthy(voter, draft.now)
+        let is_ready = draft.pod(voter).is_some_and(|pod| pod.ready);
+        is_ready && !draft.view().is_stale(voter) && draft.view().is_healthy(voter)
     };
     if draft.record.voters().all(is_done) {
         draft.write_record(Step::K1, |record| record.takes_defaults = None);

@@ -228,8 +228,7 @@ fn a_member_that_is_not_seen_to_agree_holds_the_replacement_up() {
     world.silence("demo-2");
     let (removed, _) = pass(&mut world, Span::seconds(600));
     assert!(removed.is_empty(), "{removed:?}");
-    let (seen, record) = (&world.seen, &world.seen.record);
-    let judged = may_replace(seen, record, world.now, &name("demo-1"), Loss::Inconsistent);
+    let judged = may_replace(world.view(), &name("demo-1"), Loss::Inconsistent);
     assert!(judged.is_err(), "{judged:?}");
     // It is down, and nothing says that its data are wrong.
     world.unsilence("demo-2");
@@ -643,8 +642,7 @@ fn s12_while_it_is_not_known_whose_data_are_wrong_only_a_member_that_is_not_seen
     let mut world = one_is_not_compared("demo-1");
     world.observe();
     world.prove();
-    let judge =
-        |world: &World, member: &str| may_remove(&world.seen, &world.seen.record, world.now, &name(member));
+    let judge = |world: &World, member: &str| may_remove(world.view(), &name(member));
     for good in ["demo-0", "demo-2"] {
         assert_eq!(judge(&world, good), Err(Unsafe::DataUndecided(name(good))));
         without("DataUndecided", || assert_eq!(judge(&world, good), Ok(())));

@@ -12,6 +12,7 @@ use quorate_model::{
     AppliedObject, ClockDifference, ClusterId, Effect, KubeEffect, ManagedObject, Ordinal, Plan, Protocol,
     Record, Revision, Span, Step, Version, Waiting,
 };
+use quorate_planner::View;
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, may_begin_incarnation, permits};
 
@@ -427,7 +428,7 @@ fn o03_new_members_begin_only_when_the_kubelet_or_the_end_of_its_node_has_ended_
     assert!(plan.waiting.iter().any(named), "{:?}", plan.waiting);
     assert!(plan.effects.is_empty() && plan.recorded_steps.is_empty(), "{plan:?}");
     assert!(plan.record.next_incarnation.as_ref().is_some_and(|next| !next.stopped), "it can be withdrawn");
-    assert!(may_begin_incarnation(&world.seen, &plan.record).is_err());
+    assert!(may_begin_incarnation(View { record: &plan.record, ..world.view() }).is_err());
     world.lose_pod("demo-1");
     until(&mut world, Step::J4);
 }
@@ -517,7 +518,7 @@ fn a_set_of_one_grows_to_the_size_of_the_spec() {
 fn r1_another_incarnation_begins_only_by_order_without_any_old_pod_and_with_every_volume_quarantined() {
     let mut world = World::running(3);
     world.observe();
-    let begins = |world: &World| may_begin_incarnation(&world.seen, &world.seen.record);
+    let begins = |world: &World| may_begin_incarnation(world.view());
     assert_eq!(begins(&world), Err(Unsafe::NotOrdered));
     world.seen.record.next_incarnation = Some(NextIncarnation { stopped: false, ..next_incarnation(&world) });
     assert_eq!(begins(&world), Err(Unsafe::NotOrdered), "not before they are stopped");
@@ -594,7 +595,7 @@ fn an_attempt_of_the_new_incarnation_that_is_given_up_leaves_the_old_volumes_alo
 fn without_one_of_these_checks_nothing_else_refuses_what_it_is_for() {
     let mut world = World::running(1);
     world.observe();
-    let begins = |world: &World| may_begin_incarnation(&world.seen, &world.seen.record);
+    let begins = |world: &World| may_begin_incarnation(world.view());
     // No order, no Pod and no volume is left: nothing but the missing order forbids it.
     let running = world.seen.clone();
     world.seen.pods.clear();

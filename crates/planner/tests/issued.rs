@@ -281,7 +281,7 @@ fn s15_r19_an_authority_without_its_key_signs_only_by_what_came_with_it() {
     // C4 waits for every leaf that the cluster has.
     for _ in 0..300 {
         world.observe();
-        if may_sign_with_new(&world.seen, &world.seen.record, world.now).is_ok() {
+        if may_sign_with_new(world.view()).is_ok() {
             break;
         }
         let plan = world.plan_as_observed();
@@ -292,7 +292,7 @@ fn s15_r19_an_authority_without_its_key_signs_only_by_what_came_with_it() {
     }
     given(&mut world).leaves.insert(Leaf::Client, Err("it is of another authority".to_owned()));
     staged(&mut world).remove(&Leaf::Client);
-    let judged = || may_sign_with_new(&world.seen, &world.seen.record, world.now);
+    let judged = || may_sign_with_new(world.view());
     assert_eq!((stage(&world), judged()), (Some(RotationStage::Trust), Err(Unsafe::OtherSource)));
     without("OtherSource", || assert_eq!(judged(), Ok(())));
 }

@@ -14,6 +14,7 @@ use quorate_model::target::Medium;
 use quorate_model::{
     ClusterId, Instant, KubeEffect, MemberName, Plan, Revision, Span, Step, Version, Waiting,
 };
+use quorate_planner::View;
 use quorate_planner::safety::mutants::without;
 
 /// A cluster of five of which only demo-0 answers, for long enough, and the order.
@@ -215,12 +216,14 @@ fn r11_a_recovery_ends_when_a_quorum_answers_and_without_the_rule_pods_that_serv
     assert_eq!(ended.record.quorum_recovery, None);
     // The rule itself, on the effects of a planner that does not look.
     let (seen, record) = (world.seen.clone(), world.seen.record.clone());
-    let judged = || quorate_planner::safety::may_recover(&seen, &record, world.now);
+    let judged =
+        || quorate_planner::safety::may_recover(View { seen: &seen, record: &record, now: world.now });
     assert!(judged().is_err());
     assert!(without("QuorumAnswers", judged).is_err(), "members run");
     let mut stopped = record.clone();
     stopped.quorum_recovery = None;
-    let judged = || quorate_planner::safety::may_recover(&seen, &stopped, world.now);
+    let judged =
+        || quorate_planner::safety::may_recover(View { seen: &seen, record: &stopped, now: world.now });
     assert!(judged().is_err());
     assert!(without("QuorumAnswers", judged).is_ok());
 }
@@ -263,7 +266,8 @@ fn with_auto_every_volume_that_can_be_read_was_read_and_without_the_rule_one_tha
     assert!(!is_chosen(&waits));
     assert!(waits_for(&waits, "may_be_left: true"), "{:?}", waits.waiting);
     let (seen, record) = (world.seen.clone(), world.seen.record.clone());
-    let judged = || quorate_planner::safety::may_recover(&seen, &record, world.now);
+    let judged =
+        || quorate_planner::safety::may_recover(View { seen: &seen, record: &record, now: world.now });
     assert!(judged().is_err() && without("NotRead", judged).is_ok());
     world.seen.recover_from = Some(RecoverFrom::Member(name("demo-1")));
     assert!(is_chosen(&plan(&mut world)), "a person has decided");

@@ -202,10 +202,10 @@ fn r19_the_new_authority_does_not_sign_before_every_member_is_seen_to_trust_it()
         assert_eq!(stage(&world), Some(RotationStage::Trust));
     }
     world.observe();
-    let why = may_sign_with_new(&world.seen, &world.seen.record, world.now);
+    let why = may_sign_with_new(world.view());
     assert!(matches!(why, Err(Unsafe::NotTrusted(_))), "{why:?}");
     without("NotTrusted", || {
-        assert_eq!(may_sign_with_new(&world.seen, &world.seen.record, world.now), Ok(()));
+        assert_eq!(may_sign_with_new(world.view()), Ok(()));
     });
     world.silent.clear();
     until(&mut world, Some(RotationStage::Sign));
@@ -221,9 +221,9 @@ fn r19_the_earlier_authority_is_not_forgotten_while_a_member_presents_what_it_si
         assert_eq!(stage(&world), Some(RotationStage::Sign));
     }
     world.observe();
-    let why = may_drop_earlier(&world.seen, &world.seen.record);
+    let why = may_drop_earlier(world.view());
     assert_eq!(why, Err(Unsafe::EarlierPresented(name("demo-1"))));
-    without("EarlierPresented", || assert_eq!(may_drop_earlier(&world.seen, &world.seen.record), Ok(())));
+    without("EarlierPresented", || assert_eq!(may_drop_earlier(world.view()), Ok(())));
     world.presents_earlier.clear();
     until(&mut world, None);
 }
@@ -255,7 +255,7 @@ fn r19_a_rotation_of_clients_waits_for_every_secret_that_they_read_and_their_tim
         let untold = Unsafe::NotTold("Secret default/read-by-clients".to_owned());
         stays(&mut world, secret(&[], &old));
         stays(&mut world, secret(&[&old], &old));
-        let sign = |world: &World| may_sign_with_new(&world.seen, &world.seen.record, world.now);
+        let sign = |world: &World| may_sign_with_new(world.view());
         assert_eq!(sign(&world), Err(untold.clone()));
         without("NotTold", || assert_ne!(sign(&world), Err(untold.clone())));
         let told = world.now;
@@ -266,7 +266,7 @@ fn r19_a_rotation_of_clients_waits_for_every_secret_that_they_read_and_their_tim
         stays(&mut world, secret(&[&old, &new], &old));
         stays(&mut world, secret(&[&new, &old], &old));
         stays(&mut world, secret(&[&old, &new], &new));
-        let drop = |world: &World| may_drop_earlier(&world.seen, &world.seen.record);
+        let drop = |world: &World| may_drop_earlier(world.view());
         assert_eq!(drop(&world), Err(untold.clone()));
         without("NotTold", || assert_ne!(drop(&world), Err(untold.clone())));
         let told = world.now;
@@ -335,7 +335,7 @@ fn members_present_what_the_new_authority_signed_only_once_one_was_reached_with_
     without("NotReached", || assert_eq!(judged(&world), Ok(())));
     let plan = world.plan_as_observed();
     assert!(plan.effects.iter().all(|effect| effect.step() != Step::I3), "{:?}", plan.effects);
-    assert_eq!(may_drop_earlier(&world.seen, &world.seen.record), Err(Unsafe::NotReached));
+    assert_eq!(may_drop_earlier(world.view()), Err(Unsafe::NotReached));
     world.seen.etcd.answers = answers;
     assert_eq!(judged(&world), Ok(()));
     until(&mut world, None);
@@ -412,7 +412,7 @@ fn a_lost_authority_of_clients_is_replaced_on_order_though_nothing_can_be_signed
     }
     world.observe();
     let untold = Unsafe::NotTold("Secret default/demo-root-client-tls".to_owned());
-    assert_eq!(may_drop_earlier(&world.seen, &world.seen.record), Err(untold));
+    assert_eq!(may_drop_earlier(world.view()), Err(untold));
 }
 
 #[test]
@@ -584,7 +584,7 @@ fn a_new_authority_that_is_lost_before_it_signs_is_made_again() {
     until(&mut world, Some(RotationStage::Trust));
     world.seen.certificates.as_mut().unwrap().authorities.get_mut(&Ca::Peers).unwrap().next = None;
     world.observe();
-    let why = may_sign_with_new(&world.seen, &world.seen.record, world.now);
+    let why = may_sign_with_new(world.view());
     assert!(why.is_err(), "nobody could sign by it");
     until(&mut world, Some(RotationStage::Sign));
     until(&mut world, None);
@@ -664,7 +664,7 @@ fn r19_the_new_authority_does_not_sign_while_a_member_that_starts_would_not_trus
     leaves.get_mut(&Leaf::Peer).unwrap().content.as_mut().unwrap().trusted =
         vec![Fingerprint::new("peer-ca-1")];
     world.observe();
-    let judged = || may_sign_with_new(&world.seen, &world.seen.record, world.now);
+    let judged = || may_sign_with_new(world.view());
     assert_eq!(stage(&world), Some(RotationStage::Trust));
     assert_eq!(judged(), Err(Unsafe::BundleNotWritten));
     without("BundleNotWritten", || assert_eq!(judged(), Ok(())));
@@ -722,7 +722,7 @@ fn without_a_pod_an_authority_is_replaced_at_once_by_order_whatever_has_become_o
 fn r19_no_authority_is_replaced_at_once_while_a_pod_exists_or_without_an_order() {
     use quorate_planner::safety::may_swap;
     let mut world = ordered(3, Ca::Peers);
-    let judge = |world: &World, ca| may_swap(&world.seen, &world.seen.record, ca);
+    let judge = |world: &World, ca| may_swap(world.view(), ca);
     assert_eq!(judge(&world, Ca::Peers), Err(Unsafe::PodsExist));
     without("PodsExist", || assert_eq!(judge(&world, Ca::Peers), Ok(())));
     world.seen.pods.clear();

@@ -345,7 +345,7 @@ fn o08_no_plan_may_defragment_a_member_while_a_backup_reads_a_snapshot() {
     let judged = |world: &mut World| {
         world.observe();
         world.prove();
-        safety::may_begin_defragmentation(&world.seen, &world.seen.record, world.now, &name("demo-1"))
+        safety::may_begin_defragmentation(world.view(), &name("demo-1"))
     };
     assert_eq!(judged(&mut world), Err(Unsafe::BackupRuns("nightly-1".to_owned())));
     assert_eq!(without("BackupRuns", || judged(&mut world)), Ok(()), "nothing else refuses it");

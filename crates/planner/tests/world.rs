@@ -31,7 +31,7 @@ use quorate_model::{
     Instant, KubeEffect, Leaf, MemberId, MemberName, Minor, ObservedObject, Plan, Record, Revision, Snapshot,
     Span, Target, Version, Waiting,
 };
-use quorate_planner::plan;
+use quorate_planner::{View, plan};
 
 /// The cluster as it is observed, and the state of etcd behind it.
 pub struct World {
@@ -166,6 +166,11 @@ pub fn name(text: &str) -> MemberName {
 }
 
 impl World {
+    /// What the planner knows, by the record as it was observed.
+    pub fn view(&self) -> View<'_> {
+        View { seen: &self.seen, record: &self.seen.record, now: self.now }
+    }
+
     /// A cluster that was just created.
     pub fn new(size: usize) -> Self {
         Self {

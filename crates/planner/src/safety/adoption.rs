@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use quorate_model::adoption::{SaysNothing, Unadoptable};
+use quorate_model::adoption::{Earlier, SaysNothing, Unadoptable};
 use quorate_model::quorum::has_quorum;
 use quorate_model::snapshot::Volume;
 use quorate_model::{ClusterId, ManagedObject, MemberId, MemberName, Snapshot, Token};
@@ -59,15 +59,14 @@ fn has_a_quorum(
     id: ClusterId,
     volumes: &[(&MemberName, &Volume)],
 ) -> Result<(), Unadoptable> {
-    match &seen.record.earlier {
-        Some(earlier) if earlier.cluster_id == id && !has_quorum(volumes.len(), earlier.voters.len()) => {
-            Err(Unadoptable::TooFew {
-                there: volumes.iter().map(|(name, _)| (*name).clone()).collect(),
-                voters: earlier.voters.clone(),
-            })
-        }
-        Some(_) | None => Ok(()),
-    }
+    let earlier = seen.record.earlier.as_ref().filter(|earlier| earlier.cluster_id == id);
+    let Some(Earlier { voters, .. }) =
+        earlier.filter(|earlier| !has_quorum(volumes.len(), earlier.voters.len()))
+    else {
+        return Ok(());
+    };
+    let there = volumes.iter().map(|(name, _)| (*name).clone()).collect();
+    Err(Unadoptable::TooFew { there, voters: voters.clone() })
 }
 
 fn by<K: Ord>(

@@ -4,122 +4,97 @@
 use quorate_model::auth::{AuthChange, AuthStage, Marked, Orphan, Root, SeenAuth};
 use quorate_model::effect::Unsafe;
 use quorate_model::snapshot::Pod;
-use quorate_model::{Effect, EtcdCall, Instant, Leaf, MemberName, Record, Snapshot};
+use quorate_model::{Effect, EtcdCall, Leaf, MemberName, Snapshot};
 
-use super::{Judged, Scene, forbid, fresh_list, is_fresh};
+use super::{Judged, Scene, forbid, forbid_if, forbid_unless, is_fresh, list_of};
+use crate::View;
 
 pub(super) fn may_change(scene: &Scene<'_>, change: AuthChange, at: &MemberName) -> Judged {
-    if fresh_list(scene.seen, scene.now)?.via != *at {
-        forbid(Unsafe::NoFreshList)?;
-    }
+    let view = scene.view();
+    list_of(view, at)?;
     match change {
-        AuthChange::AddRootUser | AuthChange::AddRootRole | AuthChange::GrantRoot => is_recorded(scene),
-        AuthChange::RemoveRootUser => may_remove_root(scene),
+        AuthChange::AddRootUser | AuthChange::AddRootRole | AuthChange::GrantRoot => is_recorded(view),
+        AuthChange::RemoveRootUser => may_remove_root(view),
         AuthChange::AddClientRole
         | AuthChange::GrantClientKeys
         | AuthChange::AddClientUser
-        | AuthChange::GrantClient => may_make_clients(scene),
-        AuthChange::RemoveClientUser | AuthChange::RemoveClientRole => may_remove_clients(scene),
+        | AuthChange::GrantClient => may_make_clients(view),
+        AuthChange::RemoveClientUser | AuthChange::RemoveClientRole => may_remove_clients(view),
         AuthChange::Enable => may_enable(scene, at),
-        AuthChange::Disable => may_disable(scene),
+        AuthChange::Disable => may_disable(view),
     }
 }
 
 /// L11: whether clients with the certificate that applications share had their time (R23: by both clocks).
-pub(crate) fn clients_had_time(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
-    if record.auth.is_none() || seen.do_clients_go_on(record, now) {
-        forbid(Unsafe::ClientsHaveTime)?;
-    }
-    Ok(())
+pub(crate) fn clients_had_time(view: View<'_>) -> Judged {
+    let go_on = view.record.auth.is_none() || view.seen.do_clients_go_on(view.record, view.now);
+    forbid_if(go_on, || Unsafe::ClientsHaveTime)
 }
 
 /// L11: only while they have time, and nobody else made the user.
-fn may_make_clients(scene: &Scene<'_>) -> Judged {
-    is_recorded(scene)?;
-    if !scene.seen.do_clients_go_on(scene.record, scene.now) || !are_nobodys(scene) {
-        forbid(Unsafe::NoClientGrace)?;
-    }
-    Ok(())
+fn may_make_clients(view: View<'_>) -> Judged {
+    is_recorded(view)?;
+    let go_on = view.seen.do_clients_go_on(view.record, view.now);
+    forbid_unless(go_on && are_nobodys(view), || Unsafe::NoClientGrace)
 }
 
 /// L11: only once clients had their time, and never what a person made.
-fn may_remove_clients(scene: &Scene<'_>) -> Judged {
-    is_recorded(scene)?;
-    if !are_nobodys(scene) {
-        forbid(Unsafe::ClientsHaveTime)?;
-    }
-    clients_had_time(scene.seen, scene.record, scene.now)
+fn may_remove_clients(view: View<'_>) -> Judged {
+    is_recorded(view)?;
+    forbid_unless(are_nobodys(view), || Unsafe::ClientsHaveTime)?;
+    clients_had_time(view)
 }
 
 /// Whether no person made their user, by what was seen in this pass.
-fn are_nobodys(scene: &Scene<'_>) -> bool {
-    let is_so = |seen: &SeenAuth| is_fresh(seen.at, scene.now) && seen.clients.are_nobodys();
-    scene.seen.etcd.auth.as_ref().is_some_and(is_so)
+fn are_nobodys(view: View<'_>) -> bool {
+    just_seen(view).is_some_and(|seen| seen.clients.are_nobodys())
 }
 
 /// L10: only a user that was seen in this pass, and of which the API server said after that that it has no EtcdUser. One at a time.
 pub(super) fn may_revoke(scene: &Scene<'_>, user: &Marked, at: &MemberName) -> Judged {
-    if fresh_list(scene.seen, scene.now)?.via != *at {
-        forbid(Unsafe::NoFreshList)?;
-    }
-    if scene.record.auth != Some(AuthStage::On) {
-        forbid(Unsafe::AuthNotOrdered)?;
-    }
-    let is_seen = |seen: &SeenAuth| {
-        let is_orphan = seen.orphans.get(user) == Some(&Orphan::Confirmed);
-        is_fresh(seen.at, scene.now) && seen.enabled && is_orphan
-    };
+    let view = scene.view();
+    list_of(view, at)?;
+    forbid_unless(view.record.auth == Some(AuthStage::On), || Unsafe::AuthNotOrdered)?;
+    let is_seen = just_seen(view)
+        .is_some_and(|seen| seen.enabled && seen.orphans.get(user) == Some(&Orphan::Confirmed));
     let is_other = |effect: &Effect| match effect.as_etcd() {
         Some(EtcdCall::DeleteUser { user: other } | EtcdCall::DeleteRole { user: other }) => other != user,
         Some(_) | None => false,
     };
-    let stays = scene.seen.auth_policy.keeps_orphans || scene.before.iter().any(is_other);
-    if stays || !scene.seen.etcd.auth.as_ref().is_some_and(is_seen) {
-        forbid(Unsafe::NotAnOrphan(user.user()))?;
-    }
-    Ok(())
+    let stays = view.seen.auth_policy.keeps_orphans || scene.before.iter().any(is_other);
+    forbid_if(stays || !is_seen, || Unsafe::NotAnOrphan(user.user()))
 }
 
 /// Whether every Pod of a member has the operator's credential.
 pub(crate) fn all_have_credential(seen: &Snapshot) -> Judged {
     let lacks = |(_, pod): &(&MemberName, &Pod)| !pod.has_credential && !pod.finished;
-    match seen.pods.iter().find(lacks) {
-        Some((member, _)) => forbid(Unsafe::LacksCredential(member.clone())),
-        None => Ok(()),
-    }
+    let lacking = seen.pods.iter().find(lacks);
+    lacking.map_or(Ok(()), |(member, _)| forbid(Unsafe::LacksCredential(member.clone())))
 }
 
-fn is_recorded(scene: &Scene<'_>) -> Judged {
-    if scene.record.auth.is_some() { Ok(()) } else { forbid(Unsafe::AuthNotOrdered) }
+fn is_recorded(view: View<'_>) -> Judged {
+    forbid_if(view.record.auth.is_none(), || Unsafe::AuthNotOrdered)
 }
 
 /// Only to make it anew. With auth on it is the operator itself.
-fn may_remove_root(scene: &Scene<'_>) -> Judged {
-    is_recorded(scene)?;
-    let is_off = |seen: &SeenAuth| is_fresh(seen.at, scene.now) && !seen.enabled;
-    if scene.seen.etcd.auth.as_ref().is_some_and(is_off) { Ok(()) } else { forbid(Unsafe::NoRootUser) }
+fn may_remove_root(view: View<'_>) -> Judged {
+    is_recorded(view)?;
+    forbid_unless(just_seen(view).is_some_and(|seen| !seen.enabled), || Unsafe::NoRootUser)
 }
 
 fn may_enable(scene: &Scene<'_>, at: &MemberName) -> Judged {
-    if scene.record.auth != Some(AuthStage::On) {
-        forbid(Unsafe::AuthNotOrdered)?;
-    }
-    all_have_credential(scene.seen)?;
-    let is_ready = |seen: &SeenAuth| is_fresh(seen.at, scene.now) && seen.root == Root::Ready;
+    let view = scene.view();
+    forbid_unless(view.record.auth == Some(AuthStage::On), || Unsafe::AuthNotOrdered)?;
+    all_have_credential(view.seen)?;
+    let is_ready = just_seen(view).is_some_and(|seen| seen.root == Root::Ready);
     // A certificate of root that members take.
-    let is_root = scene.seen.has_usable(scene.record, Leaf::Operator, scene.now);
-    if scene.seen.etcd.auth.as_ref().is_none_or(|seen| !is_ready(seen)) || !is_root {
-        forbid(Unsafe::NoRootUser)?;
-    }
-    if !is_root_new(scene.before, at) {
-        forbid(Unsafe::RootNotNew)?;
-    }
+    let is_root = view.seen.has_usable(view.record, Leaf::Operator, view.now);
+    forbid_unless(is_ready && is_root, || Unsafe::NoRootUser)?;
+    forbid_unless(is_root_new(scene.before, at), || Unsafe::RootNotNew)?;
     // What was on before is enabled again: its users were those of an auth that was on, and meanwhile all keys are open.
-    let begins = scene.seen.record.auth != Some(AuthStage::On);
-    if begins && scene.seen.etcd.auth.as_ref().is_some_and(|seen| !seen.others.is_empty()) {
-        forbid(Unsafe::OthersAreRoot)?;
-    }
-    Ok(())
+    let begins = view.seen.record.auth != Some(AuthStage::On);
+    let any_other = view.seen.etcd.auth.as_ref().is_some_and(|seen| !seen.others.is_empty());
+    forbid_if(begins && any_other, || Unsafe::OthersAreRoot)
 }
 
 /// Whether what comes right before, at the same member, makes the user root anew. The first call that fails ends the plan.
@@ -133,9 +108,12 @@ fn is_root_new(before: &[Effect], at: &MemberName) -> bool {
     last.len() == anew.len() && last.iter().zip(anew).all(|(effect, wanted)| changes(effect, wanted))
 }
 
-fn may_disable(scene: &Scene<'_>) -> Judged {
-    if !scene.seen.is_auth_ordered_off(scene.record) {
-        forbid(Unsafe::AuthNotOrdered)?;
-    }
-    super::may_disable_auth(scene.seen)
+fn may_disable(view: View<'_>) -> Judged {
+    forbid_unless(view.seen.is_auth_ordered_off(view.record), || Unsafe::AuthNotOrdered)?;
+    super::may_disable_auth(view.seen)
+}
+
+/// What was seen of auth in this pass.
+fn just_seen(view: View<'_>) -> Option<&SeenAuth> {
+    view.seen.etcd.auth.as_ref().filter(|seen| is_fresh(seen.at, view.now))
 }

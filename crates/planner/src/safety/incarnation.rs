@@ -6,64 +6,60 @@ use quorate_model::incarnation::NextIncarnation;
 use quorate_model::snapshot::Volume;
 use quorate_model::{MemberName, Record, Snapshot, Uid};
 
-use super::{Judged, Scene, forbid};
+use super::{Judged, forbid, forbid_if, forbid_unless};
+use crate::View;
 
 /// J4: whether the new incarnation may be recorded.
-pub fn may_begin_incarnation(seen: &Snapshot, record: &Record) -> Judged {
-    is_ordered(record, |next| next.stopped)?;
-    no_other_pods(seen, |_| false)?;
-    let keeps_open = |(member, volume): &(&MemberName, &Volume)| {
-        let is_own = volume.cluster_uid.as_ref() == Some(&seen.uid) || is_recorded(record, member, volume);
-        is_own && volume.quarantine.is_none() && !volume.terminating
+pub fn may_begin_incarnation(view: View<'_>) -> Judged {
+    is_stopped(view)?;
+    let open = left_volumes(view).next();
+    open.map_or(Ok(()), |member| forbid(Unsafe::NotQuarantined(member.clone())))
+}
+
+/// J3: the members whose volumes are still to be quarantined: of members, of those that were joining or leaving, and of those that left.
+pub(crate) fn left_volumes(view: View<'_>) -> impl Iterator<Item = &MemberName> {
+    let is_left = move |(member, volume): &(&MemberName, &Volume)| {
+        is_of_cluster(view, member, volume) && volume.quarantine.is_none() && !volume.terminating
     };
-    match seen.volumes.iter().find(keeps_open) {
-        Some((member, _)) => forbid(Unsafe::NotQuarantined(member.clone())),
-        None => Ok(()),
-    }
+    view.seen.volumes.iter().filter(is_left).map(|(member, _)| member)
 }
 
 /// J3: whether the volume of a stopped member may be quarantined.
-pub(super) fn may_quarantine(scene: &Scene<'_>, member: &MemberName, volume: &Uid) -> Judged {
-    is_ordered(scene.record, |next| next.stopped)?;
-    no_other_pods(scene.seen, |_| false)?;
-    let is_its = |seen: &Volume| {
-        let is_own = seen.cluster_uid.as_ref() == Some(&scene.seen.uid);
-        seen.uid == *volume && (is_own || is_recorded(scene.record, member, seen))
-    };
-    if scene.seen.volumes.get(member).is_some_and(is_its) {
-        Ok(())
-    } else {
-        forbid(Unsafe::NotItsVolume(member.clone()))
-    }
+pub(super) fn may_quarantine(view: View<'_>, member: &MemberName, volume: &Uid) -> Judged {
+    is_stopped(view)?;
+    let is_its = |seen: &Volume| seen.uid == *volume && is_of_cluster(view, member, seen);
+    forbid_unless(view.volume(member).is_some_and(is_its), || Unsafe::NotItsVolume(member.clone()))
 }
 
 /// Whether a Pod may be deleted because its incarnation makes way, or has made way, for another one.
-pub(super) fn may_stop(scene: &Scene<'_>, member: &MemberName) -> bool {
-    names_present(scene.record).is_some() || scene.seen.is_superseded(member)
+pub(super) fn may_stop(view: View<'_>, member: &MemberName) -> bool {
+    names_present(view.record).is_some() || view.seen.is_superseded(member)
 }
 
 /// Whether a member may be started as far as incarnations are concerned: none of one that makes way, and no new one beside a Pod of an
 /// earlier one.
-pub(super) fn may_start(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Judged {
+pub(super) fn may_start(view: View<'_>, member: &MemberName, boot: Boot) -> Judged {
     match boot {
-        Boot::New | Boot::Restore | Boot::Join | Boot::Resume => may_change(scene.record, member)?,
+        Boot::New | Boot::Restore => {
+            may_change(view.record, member)?;
+            no_other_pods(view.seen, |pod| !view.seen.is_superseded(pod))
+        }
+        Boot::Join | Boot::Resume => may_change(view.record, member),
         // etcd does not start in it.
-        Boot::Read | Boot::Extract => {}
-    }
-    match boot {
-        Boot::New | Boot::Restore => no_other_pods(scene.seen, |pod| !scene.seen.is_superseded(pod)),
-        Boot::Join | Boot::Resume | Boot::Read | Boot::Extract => Ok(()),
+        Boot::Read | Boot::Extract => Ok(()),
     }
 }
 
 /// Whether the members of this incarnation may change.
 pub(super) fn may_change(record: &Record, member: &MemberName) -> Judged {
     let terminates = record.next_incarnation.is_some() || record.quorum_recovery.is_some();
-    if terminates { forbid(Unsafe::BeingReplaced(member.clone())) } else { Ok(()) }
+    forbid_if(terminates, || Unsafe::BeingReplaced(member.clone()))
 }
 
-fn is_ordered(record: &Record, far_enough: impl Fn(&NextIncarnation) -> bool) -> Judged {
-    if names_present(record).is_some_and(far_enough) { Ok(()) } else { forbid(Unsafe::NotOrdered) }
+/// Whether every member is stopped for the next incarnation, as it was ordered.
+fn is_stopped(view: View<'_>) -> Judged {
+    forbid_unless(names_present(view.record).is_some_and(|next| next.stopped), || Unsafe::NotOrdered)?;
+    no_other_pods(view.seen, |_| false)
 }
 
 /// The recorded order, if it names the present incarnation.
@@ -72,12 +68,12 @@ fn names_present(record: &Record) -> Option<&NextIncarnation> {
 }
 
 fn no_other_pods(seen: &Snapshot, may_stay: impl Fn(&MemberName) -> bool) -> Judged {
-    match seen.pods.keys().find(|pod| !may_stay(pod)) {
-        Some(pod) => forbid(Unsafe::OldMemberRuns(pod.clone())),
-        None => Ok(()),
-    }
+    let other = seen.pods.keys().find(|pod| !may_stay(pod));
+    other.map_or(Ok(()), |pod| forbid(Unsafe::OldMemberRuns(pod.clone())))
 }
 
-fn is_recorded(record: &Record, member: &MemberName, volume: &Volume) -> bool {
-    record.members.get(member).is_some_and(|recorded| recorded.volume.as_ref() == Some(&volume.uid))
+/// Whether a volume was created for this EtcdCluster, or is recorded as its member's.
+fn is_of_cluster(view: View<'_>, member: &MemberName, volume: &Volume) -> bool {
+    let recorded = view.recorded(member).and_then(|recorded| recorded.volume.as_ref());
+    view.is_own(volume) || recorded == Some(&volume.uid)
 }

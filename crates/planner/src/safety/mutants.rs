@@ -36,7 +36,3 @@ impl Drop for Broken {
         replace(self.0);
     }
 }
-
-pub(super) fn is_off(why: &Unsafe) -> bool {
-    quorate_model::mutants::is_off(why.name())
-}
