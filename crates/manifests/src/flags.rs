@@ -128,11 +128,19 @@ pub fn election_timeout(flags: &[String]) -> u32 {
 
 /// The quota that these flags set, in bytes; the last one counts, as in etcd. `None` where they set none, or no limit.
 pub(crate) fn quota<'a>(flags: impl Iterator<Item = &'a String>) -> Option<u64> {
-    let value = |flag: &'a String| flag.trim_start_matches('-').strip_prefix("quota-backend-bytes=");
-    match flags.filter_map(value).last()?.parse::<i64>().ok()? {
+    match flags.filter_map(|flag| quota_of(flag)).last()?.parse::<i64>().ok()? {
         0 => Some(ETCD_QUOTA),
         given => u64::try_from(given).ok(),
     }
+}
+
+/// Whether a flag sets the quota.
+pub(crate) fn sets_quota(flag: &str) -> bool {
+    quota_of(flag).is_some()
+}
+
+fn quota_of(flag: &str) -> Option<&str> {
+    flag.trim_start_matches('-').strip_prefix("quota-backend-bytes=")
 }
 
 /// Whether etcd compacts its history by itself with these flags. Without a retention the mode has no effect.

@@ -1,12 +1,13 @@
 //! Objects without what nobody reads. A cache of thousands of them is most of the operator's memory, and what a Pod's volumes, probes and
 //! placement take is most of a Pod.
 
-use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodSpec, PodStatus, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use quorate_api::job::ORDER;
 use quorate_api::keys;
 use quorate_model::{ClusterRef, Leaf};
 
+use super::pods;
 use crate::certificate::Certificate;
 use crate::pod::{AGENT_VOLUME, ETCD};
 
@@ -34,16 +35,18 @@ pub fn cut(pod: &mut Pod) {
     let meta = &pod.metadata;
     let cluster = meta.labels.as_ref().and_then(|labels| labels.get(keys::CLUSTER)).cloned();
     let at = ClusterRef::new(meta.namespace.clone().unwrap_or_default(), cluster.unwrap_or_default());
-    pod.spec = pod.spec.take().map(|spec| cut_spec(spec, &at));
+    let runs = pods::etcd_runs(pod);
+    pod.spec = pod.spec.take().map(|spec| cut_spec(spec, &at, runs));
     pod.status = pod.status.take().map(cut_status);
 }
 
-fn cut_spec(spec: PodSpec, at: &ClusterRef) -> PodSpec {
+/// What brings the agent is read until etcd runs.
+fn cut_spec(spec: PodSpec, at: &ClusterRef, runs: bool) -> PodSpec {
     let credential = Certificate::from(Leaf::Operator).secret_name(at);
     let volumes = spec.volumes.map(|volumes| {
         let is_read = |volume: &k8s_openapi::api::core::v1::Volume| {
             let secret = volume.secret.as_ref().and_then(|secret| secret.secret_name.as_ref());
-            volume.name == AGENT_VOLUME || secret == Some(&credential)
+            (volume.name == AGENT_VOLUME && !runs) || secret == Some(&credential)
         };
         fitting(volumes.into_iter().filter(is_read))
     });
@@ -58,15 +61,21 @@ fn cut_spec(spec: PodSpec, at: &ClusterRef) -> PodSpec {
     }
 }
 
-/// Of other containers than etcd's only the names are read.
+/// Of other containers than etcd's only the names are read, and what a quota counts.
 fn cut_container(container: Container) -> Container {
-    let Container { name, image, command, args, env, .. } = container;
+    let Container { name, image, command, args, env, resources, .. } = container;
+    let resources = resources.map(|ResourceRequirements { limits, requests, .. }| ResourceRequirements {
+        limits,
+        requests,
+        ..ResourceRequirements::default()
+    });
     if name != ETCD {
-        return Container { name, ..Container::default() };
+        return Container { name, resources, ..Container::default() };
     }
     let env = env.map(|env| fitting(env.into_iter().filter(|env| env.name == ORDER)));
-    let [command, args] = [command, args].map(|words| words.map(|words| fitting(words.into_iter())));
-    Container { name, image, command, args, env, ..Container::default() }
+    let command = command.map(|words| fitting(words.into_iter().next_back().into_iter()));
+    let args = args.map(|args| fitting(args.into_iter().filter(|arg| pods::is_read(arg))));
+    Container { name, image, command, args, env, resources, ..Container::default() }
 }
 
 fn cut_status(status: PodStatus) -> PodStatus {

@@ -22,6 +22,9 @@ use crate::labels::{is_labelled, is_owned_by};
 use crate::pod::{AGENT, AGENT_VOLUME, ETCD, FETCH, INSTALL, RESTORED};
 use crate::{bootstrap, quorum_recovery};
 
+/// What the guard expects of the volume.
+const EXPECTS: &str = "--expect=";
+
 /// The scheduler of Pods that name none.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
@@ -180,7 +183,7 @@ fn starts_new(pod: &Pod) -> bool {
 }
 
 fn restores(pod: &Pod) -> bool {
-    args(pod).any(|arg| arg.strip_prefix("--expect=") == Some(RESTORED))
+    args(pod).any(|arg| arg.strip_prefix(EXPECTS) == Some(RESTORED))
 }
 
 /// Why the agent could not fetch or restore the snapshot, by the message with which its container ended last. It counts until that has
@@ -207,6 +210,16 @@ fn failure(message: &str) -> Option<Failure> {
 fn args(pod: &Pod) -> impl Iterator<Item = &String> {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
     containers.filter(|container| container.name == ETCD).flat_map(|etcd| etcd.args.iter().flatten())
+}
+
+/// Whether anything reads an argument of etcd's container.
+pub(super) fn is_read(arg: &str) -> bool {
+    arg == STARTS_NEW || arg.starts_with(EXPECTS) || flags::sets_quota(arg)
+}
+
+/// Whether etcd's container runs.
+pub(super) fn etcd_runs(pod: &Pod) -> bool {
+    pod.status.as_ref().and_then(|status| container(status, ETCD)).is_some_and(is_running)
 }
 
 /// The quota of the database by the flags of this Pod, not by those of the spec: the process keeps it until it is replaced.

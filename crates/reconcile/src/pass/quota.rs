@@ -57,9 +57,11 @@ fn thousandths(amount: &str) -> Option<u128> {
 
 #[cfg(test)]
 mod tests {
+    use quorate_manifests::Kind;
     use serde_json::json;
 
     use super::*;
+    use crate::objects::Object;
 
     fn answer(requested: &str, used: &str, limited: &str) -> String {
         format!(
@@ -69,10 +71,14 @@ mod tests {
 
     #[test]
     fn a_pod_fits_in_the_room_that_the_present_one_leaves_and_in_no_more() {
-        let present: Pod = serde_json::from_value(json!({ "spec": { "containers": [
-            { "name": "etcd", "resources": { "limits": { "memory": "1Gi" }, "requests": { "cpu": "250m" } } },
-        ] } }))
-        .expect("a Pod");
+        let present = json!({ "metadata": { "name": "demo-0" }, "spec": { "containers": [
+            { "name": "etcd", "resources": { "limits": { "memory": "512Mi" }, "requests": { "cpu": "250m" } } },
+            { "name": "sidecar", "resources": { "limits": { "memory": "512Mi" } } },
+        ] } });
+        // As the watch keeps it.
+        let Object::Pod(present) = Object::parse(Kind::Pod, present).expect("a Pod") else {
+            panic!("no Pod")
+        };
         let fits = |requested, used, limited| fits_after(&answer(requested, used, limited), &present);
         assert!(fits("pods=1", "pods=3", "pods=3"));
         assert!(!fits("pods=1", "pods=4", "pods=3"), "others have taken more");
