@@ -22,6 +22,9 @@ use crate::{BadEndpoint, Deadlines, Endpoint, Stream, Transport};
 pub(crate) use verdict::Verdict;
 use verdict::VerdictStream;
 
+/// For how many sessions the connections of a cluster have room. rustls keeps up to eight of each server, so these are the members of a cluster of seven.
+const SESSIONS: usize = 8 * 7;
+
 /// Dials one valid endpoint.
 #[derive(Clone)]
 pub(crate) struct Dialler {
@@ -69,7 +72,8 @@ impl Dialler {
     ) -> Result<Self, BadEndpoint> {
         let tls = match &endpoint.tls {
             Some(tls) => {
-                Some((TlsConnector::from(config(&tls.ca, &tls.cert, &tls.key)?), name(&tls.server_name)?))
+                let config = Arc::new(config(&tls.ca, &tls.cert, &tls.key)?);
+                Some((TlsConnector::from(config), name(&tls.server_name)?))
             }
             None => None,
         };
@@ -134,15 +138,18 @@ impl Dialler {
 
 static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| Arc::new(ring::default_provider()));
 
-/// What the connections to all members of a cluster have in common: the authorities that are trusted, our own certificate and its key. Made
-/// once for a cluster and not once for a connection, it is a small part of what a connection takes.
+/// What the connections to all members of a cluster have in common: the authorities that are trusted, our own certificate and its key, and the
+/// sessions of connections that were closed. The next connection to the same process of etcd resumes its session, so neither side verifies or signs
+/// anything. A process that started since, and another certificate of ours, begin anew.
 #[derive(Clone, Debug)]
 pub struct TlsConfig(Arc<ClientConfig>);
 
 impl TlsConfig {
     /// All of it as PEM.
     pub fn new(ca: &[u8], cert: &[u8], key: &[u8]) -> Result<Self, BadEndpoint> {
-        config(ca, cert, key).map(Self)
+        let mut config = config(ca, cert, key)?;
+        config.resumption = Resumption::in_memory_sessions(SESSIONS);
+        Ok(Self(Arc::new(config)))
     }
 }
 
@@ -150,7 +157,7 @@ fn name(server_name: &str) -> Result<ServerName<'static>, BadEndpoint> {
     ServerName::try_from(server_name.to_owned()).map_err(|error| BadEndpoint::Tls(error.to_string()))
 }
 
-fn config(ca: &[u8], cert: &[u8], key: &[u8]) -> Result<Arc<ClientConfig>, BadEndpoint> {
+fn config(ca: &[u8], cert: &[u8], key: &[u8]) -> Result<ClientConfig, BadEndpoint> {
     let bad = |error: &dyn std::error::Error| BadEndpoint::Tls(error.to_string());
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(CertificateDer::pem_slice_iter(ca).filter_map(Result::ok));
@@ -167,7 +174,6 @@ fn config(ca: &[u8], cert: &[u8], key: &[u8]) -> Result<Arc<ClientConfig>, BadEn
         .with_client_auth_cert(chain, key)
         .map_err(|error| bad(&error))?;
     config.alpn_protocols = vec![b"h2".to_vec()];
-    // A connection lasts as long as its Pod. What it would take to resume one is 20 KiB for each, which nobody would use.
     config.resumption = Resumption::disabled();
-    Ok(Arc::new(config))
+    Ok(config)
 }

@@ -2,12 +2,20 @@
 //! while it is enabled, disabled or changed.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 
 use quorate_etcd::testkit::{Cluster, Setup, eventually};
-use quorate_etcd::{CallError, Deadlines, Endpoint, KeyAccess, MemberClient, Permission, Read, Refusal};
+use quorate_etcd::{
+    CallError, Deadlines, Endpoint, KeyAccess, MemberClient, Permission, Read, Refusal, Stream, Tls,
+    TlsConfig, Transport,
+};
 use quorate_model::Minor;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
 macro_rules! behaviours {
@@ -25,6 +33,11 @@ macro_rules! behaviours {
             #[tokio::test]
             async fn calls_on_their_way_while_auth_changes_are_refused_or_done_and_the_same_call_again_is_done() {
                 super::calls_in_flight(MINOR).await;
+            }
+
+            #[tokio::test]
+            async fn a_session_that_is_resumed_shows_no_certificate_and_is_of_the_same_user() {
+                super::resumed_sessions(MINOR).await;
             }
         }
     };
@@ -283,17 +296,95 @@ async fn carry_out(client: &MemberClient, call: Call, key: &str, state: &Mutex<S
     panic!("{call:?} was refused again and again");
 }
 
+/// A calm cluster's connections are closed after each look and made again for the next one.
+async fn resumed_sessions(minor: Minor) {
+    let cluster = Cluster::start(setup(minor, 1)).await;
+    let root = client(&cluster, 0, "root");
+    for user in ["root", "alice"] {
+        root.user_add(user).await.unwrap();
+    }
+    root.role_add("root").await.unwrap();
+    root.user_grant_role("root", "root").await.unwrap();
+    root.auth_enable().await.unwrap();
+    let (address, own) = (cluster.members[0].endpoint().address, |name| tls(&cluster, 0, name));
+    for (name, may) in [("root", true), ("alice", false)] {
+        let Tls { server_name, ca, cert, key } = own(name);
+        let config = TlsConfig::new(&ca, &cert, &key).unwrap();
+        let mut received = Vec::new();
+        for nth in 0..3 {
+            let bytes = Arc::new(AtomicUsize::new(0));
+            let counted = bytes.clone();
+            let transport = Transport::instead(move |address| {
+                let counted = counted.clone();
+                async move {
+                    let counting = Counting { inner: TcpStream::connect(address).await?, bytes: counted };
+                    Ok(Box::new(counting) as Stream)
+                }
+            });
+            let connection =
+                MemberClient::sharing(transport, address, (&config, &server_name), Deadlines::default())
+                    .unwrap();
+            let added = connection.user_add(&format!("made-by-{name}-{nth}")).await;
+            if may {
+                added.unwrap();
+            } else {
+                assert_refused(&added, Refusal::PermissionDenied);
+            }
+            received.push(bytes.load(Ordering::Relaxed));
+        }
+        // The certificate of the server and the proof that it has its key.
+        let least = received[0] - 400;
+        assert!(received[1..].iter().all(|bytes| *bytes < least), "{name}: {received:?}");
+    }
+}
+
+/// Counts what the server sends.
+struct Counting {
+    inner: TcpStream,
+    bytes: Arc<AtomicUsize>,
+}
+
+impl AsyncRead for Counting {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = into.filled().len();
+        let read = Pin::new(&mut self.inner).poll_read(cx, into);
+        self.bytes.fetch_add(into.filled().len() - before, Ordering::Relaxed);
+        read
+    }
+}
+
+impl AsyncWrite for Counting {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(cx, from)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
 fn setup(minor: Minor, size: usize) -> Setup {
     Setup { tls: true, ..Setup::new(minor, size) }
 }
 
 /// A client for the member at this position, with a certificate of this common name.
 fn client(cluster: &Cluster, n: usize, name: &str) -> MemberClient {
-    let pki = cluster.pki();
-    let Endpoint { address, tls } = cluster.members[n].endpoint();
-    let server_name = tls.expect("a cluster with TLS").server_name;
-    let endpoint = Endpoint::tls(address, pki.tls(&pki.leaf(name, &[]), &server_name));
+    let endpoint = Endpoint::tls(cluster.members[n].endpoint().address, tls(cluster, n, name));
     MemberClient::new(&endpoint, Deadlines::default()).unwrap()
+}
+
+fn tls(cluster: &Cluster, n: usize, name: &str) -> Tls {
+    let (pki, endpoint) = (cluster.pki(), cluster.members[n].endpoint());
+    let server_name = endpoint.tls.expect("a cluster with TLS").server_name;
+    pki.tls(&pki.leaf(name, &[]), &server_name)
 }
 
 fn prefix(prefix: &str) -> Permission {
