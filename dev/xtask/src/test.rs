@@ -5,6 +5,7 @@
 //! - [`lint`], [`docs`], [`layers`], [`kube`], [`quick`]: what each tier does
 //! - [`built`]: the tests and the programs that they start, built once
 //! - [`nextest`]: a run of tests, and the command that repeats the failed ones
+//! - [`proofs`]: what passed before on the same inputs, and is not run again
 //! - [`beside`]: what a whole run does in the background
 //! - [`report`]: the closing lines
 //! - [`times`], [`usage`]: how long tiers and tests took, and what the processors did meanwhile
@@ -17,6 +18,7 @@ mod kube;
 mod layers;
 mod lint;
 mod nextest;
+mod proofs;
 mod quick;
 mod report;
 mod tiers;

@@ -74,8 +74,8 @@ impl Report {
         let budget = whole.then(|| tier.budget(context.full));
         let tests = std::mem::take(&mut verdict.times);
         let times = Times::new(start.elapsed(), Usage::now() - usage, tests);
-        // A part of a tier does not replace what is known of all of it.
-        if whole {
+        // A part of a tier, and a proof that was kept, do not replace what is known of all of it.
+        if whole && !times.tests.is_empty() {
             times.record(&tier.name());
         }
         let lines = closing(&tier.name(), &verdict, &times, budget);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use super::report::Verdict;
-use super::{Context, docs, kube, layers, lint, quick};
+use super::{Context, docs, kube, layers, lint, proofs, quick};
 
 /// What can be run by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -76,7 +76,7 @@ impl Tier {
 
     /// Runs it.
     pub fn run(self, context: &Context) -> anyhow::Result<Verdict> {
-        match self {
+        proofs::once(self, context, || match self {
             Self::Quick => quick::run(context),
             Self::Lint => lint::run(context),
             Self::Unit => layers::unit(context),
@@ -87,7 +87,7 @@ impl Tier {
             Self::Shell => layers::shell(context),
             Self::Etcd => layers::etcd(context),
             Self::Kube => kube::run(context),
-        }
+        })
     }
 }
 
