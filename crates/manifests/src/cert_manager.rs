@@ -109,7 +109,13 @@ pub fn leaf_called(kind: Kind, named: &str) -> Option<Leaf> {
     let suffix = |leaf: Leaf| match kind {
         Kind::Certificate => Some(format!("-{leaf}")),
         Kind::Secret => Some(format!("-{leaf}-issued")),
-        Kind::Cluster | Kind::Pod | Kind::Volume | Kind::Service | Kind::Budget | Kind::NetworkPolicy => None,
+        Kind::Cluster
+        | Kind::Pod
+        | Kind::Volume
+        | Kind::Service
+        | Kind::Budget
+        | Kind::NetworkPolicy
+        | Kind::Backup => None,
     };
     leaves(true).find(|leaf| suffix(*leaf).is_some_and(|suffix| named.ends_with(&suffix)))
 }

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube_core::Resource;
-use quorate_api::EtcdCluster;
+use quorate_api::{EtcdBackup, EtcdCluster};
 
 use crate::cert_manager;
 
@@ -27,6 +27,8 @@ pub enum Kind {
     NetworkPolicy,
     /// A Certificate of cert-manager. No watch shows it, as cert-manager need not be installed.
     Certificate,
+    /// An EtcdBackup. Its own controller watches it: for a cluster it is read by name.
+    Backup,
 }
 
 impl Kind {
@@ -41,6 +43,7 @@ impl Kind {
             Self::Secret => "Secret",
             Self::NetworkPolicy => "NetworkPolicy",
             Self::Certificate => "Certificate",
+            Self::Backup => "EtcdBackup",
         }
     }
 
@@ -56,6 +59,7 @@ impl Kind {
             Self::Secret => Secret::url_path(&(), namespace),
             Self::NetworkPolicy => NetworkPolicy::url_path(&(), namespace),
             Self::Certificate => cert_manager::Certificate::url_path(&(), namespace),
+            Self::Backup => EtcdBackup::url_path(&(), namespace),
         }
     }
 

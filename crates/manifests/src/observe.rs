@@ -505,7 +505,7 @@ impl Names<'_> {
 fn managed_object(kind: Kind, name: &str, at: &ClusterRef) -> Option<ManagedObject> {
     let member = || Some(MemberName::new(name)).filter(|member| at.ordinal(member).is_some());
     match kind {
-        Kind::Cluster | Kind::Certificate => None,
+        Kind::Cluster | Kind::Certificate | Kind::Backup => None,
         Kind::Pod => member().map(ManagedObject::Pod),
         Kind::Volume => member().map(ManagedObject::Volume),
         Kind::Service if name == at.name => Some(ManagedObject::PeerService),

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use kube_core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use quorate_api::status::EtcdClusterStatus;
-use quorate_api::{EtcdBackup, EtcdCluster, keys};
+use quorate_api::{EtcdCluster, keys};
 use quorate_model::effect::Boot;
 use quorate_model::record::Stage;
 use quorate_model::{
@@ -54,8 +54,6 @@ pub enum Request {
     Certificate(Box<Order>),
     /// A write to the Kubernetes API.
     Write(Write),
-    /// Create this EtcdBackup.
-    Backup(Box<EtcdBackup>),
 }
 
 /// A write to the Kubernetes API.
@@ -123,7 +121,7 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
             let made = [backup_before::backup(cluster), restored::for_cluster(cluster)].into_iter().flatten();
             // The plan rests on a spec that asks for it. Without it there is nothing to order, and an empty one is refused.
             let made = made.into_iter().find(|backup| backup.metadata.name.as_ref() == Some(name));
-            Request::Backup(Box::new(made.unwrap_or_default()))
+            write(Kind::Backup, name, Act::Create(made.map_or(Value::Null, |backup| json!(backup))))
         }
         KubeEffect::CreateAuthority { ca, place, given } => {
             let generation = generation(context, *ca);

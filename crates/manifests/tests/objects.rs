@@ -101,7 +101,7 @@ fn every_field_of_every_object_exists_in_its_kind() {
                 Kind::Budget => is_a::<PodDisruptionBudget>(&object),
                 Kind::Secret => is_a::<k8s_openapi::api::core::v1::Secret>(&object),
                 Kind::NetworkPolicy => is_a::<NetworkPolicy>(&object),
-                Kind::Cluster | Kind::Certificate => {}
+                Kind::Cluster | Kind::Certificate | Kind::Backup => {}
             }
         }
     }

@@ -300,8 +300,10 @@ impl World {
             Effect::Etcd { call, .. } => return self.membership(call),
         };
         let write = match request(write, &context) {
+            Request::Write(Write { kind: Kind::Backup, act: Act::Create(backup), .. }) => {
+                return self.create_backup(backup);
+            }
             Request::Write(write) => write,
-            Request::Backup(backup) => return self.create_backup(&backup),
             Request::Certificate(order) => {
                 self.keys += 1;
                 order.write(&generate(&order.generate, self.keys))
@@ -310,9 +312,8 @@ impl World {
         self.carry_out(&write);
     }
 
-    fn create_backup(&mut self, backup: &EtcdBackup) {
-        // As the API server stores it.
-        let mut backup: EtcdBackup = serde_json::from_value(json!(backup)).unwrap();
+    fn create_backup(&mut self, backup: Value) {
+        let mut backup: EtcdBackup = serde_json::from_value(backup).unwrap();
         if let Some(object) = backup.spec.existing.as_ref().filter(|object| object.latest.is_none()) {
             let result = json!({ "key": object.key, "storedSha256": object.sha256 });
             backup.status = Some(

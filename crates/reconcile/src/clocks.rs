@@ -128,15 +128,9 @@ fn far(ahead: i64, limit: Span) -> Option<ClockDifference> {
     (by > limit).then_some(differs)
 }
 
+/// Both are too far, so what is close to each other has the same sign.
 fn is_about(one: ClockDifference, other: ClockDifference) -> bool {
-    match (one, other) {
-        (ClockDifference::Ahead(one), ClockDifference::Ahead(other))
-        | (ClockDifference::Behind(one), ClockDifference::Behind(other)) => {
-            one.0.abs_diff(other.0) < CHANGED_BY.0
-        }
-        (ClockDifference::Ahead(_), ClockDifference::Behind(_))
-        | (ClockDifference::Behind(_), ClockDifference::Ahead(_)) => false,
-    }
+    ahead(one).abs_diff(ahead(other)) < CHANGED_BY.0
 }
 
 #[cfg(test)]

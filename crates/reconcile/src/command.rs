@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use quorate_api::backup::EtcdBackup;
 use quorate_manifests::certificate::rotation::Shown;
 use quorate_manifests::certificate::{Generate, KeyPair};
 use quorate_manifests::{Kind, SiteQuestion, Write};
@@ -123,19 +122,12 @@ pub enum Task {
         /// Its Pod.
         pod: Uid,
     },
-    /// Read an EtcdBackup that the cluster begins with, or that comes before an upgrade or its end. Answered by [`Reply::Backup`].
-    Backup {
-        /// Its name.
-        name: String,
-    },
     /// Ask whether the Kubernetes API would admit a creation, without creating anything. Answered by [`Reply::DryRun`].
     DryRun(Write),
     /// Read the CertificateRequests of the cluster's namespace. Answered by [`Reply::CertificateRequests`].
     CertificateRequests,
     /// Send a write to the Kubernetes API, once. Answered by [`Reply::Written`].
     Write(Write),
-    /// Create an EtcdBackup, once. Answered by [`Reply::BackupCreated`].
-    CreateBackup(Box<EtcdBackup>),
     /// Call etcd, once. Answered by [`Reply::Called`].
     Call {
         /// The member that is asked.
@@ -174,16 +166,12 @@ pub enum Reply {
     Site(Result<Site, String>),
     /// The last words of the node, if there are any, or why they are not known.
     NodeSays(Result<Option<String>, String>),
-    /// The EtcdBackup, `None` if it does not exist; or why it could not be read.
-    Backup(Result<Option<Box<EtcdBackup>>, String>),
     /// Whether it would be admitted.
     DryRun(Result<(), WriteError>),
     /// The CertificateRequests, or why they could not be read.
     CertificateRequests(Result<Vec<Value>, String>),
     /// The object as it is after the write; `None` if a delete left nothing.
     Written(Result<Option<Object>, WriteError>),
-    /// Whether the EtcdBackup was created.
-    BackupCreated(Result<(), WriteError>),
     /// Whether etcd carried it out.
     Called(Result<(), CallError>),
     /// The certificate and its key, or why there are none.
@@ -203,7 +191,7 @@ impl Task {
     /// Whether it may change anything outside the operator.
     pub fn changes_something(&self) -> bool {
         match self {
-            Self::Write(_) | Self::CreateBackup(_) | Self::Call { .. } => true,
+            Self::Write(_) | Self::Call { .. } => true,
             Self::Read { .. }
             | Self::Caches
             | Self::Status { .. }
@@ -216,7 +204,6 @@ impl Task {
             | Self::Entry { .. }
             | Self::Site { .. }
             | Self::NodeSays { .. }
-            | Self::Backup { .. }
             | Self::DryRun(_)
             | Self::CertificateRequests
             | Self::Generate(_) => false,

@@ -12,8 +12,7 @@ use quorate_model::{Backoff, ClusterRef, DeletedObject, Instant, KubeEffect, Lea
 use serde_json::Value;
 
 use crate::command::Task;
-use crate::memory::Writes;
-use crate::objects::{ClusterView, Object, Versions};
+use crate::objects::{ClusterView, Object};
 use crate::reply::WriteError;
 
 /// How long Certificates that are issued and as they should be are not read again. An edit of the spec ends it.
@@ -116,7 +115,8 @@ impl Issuing {
                 | Object::Volume(_)
                 | Object::Service(_)
                 | Object::Budget(_)
-                | Object::NetworkPolicy(_),
+                | Object::NetworkPolicy(_)
+                | Object::Backup(_),
             )) => {}
             // Whether somebody has one of both names is not known, so nothing is asked.
             Err(error) => {
@@ -241,6 +241,13 @@ impl Issuing {
         }
     }
 
+    /// It is not there.
+    pub(crate) fn missing(&mut self, name: &str) {
+        if let Some(leaf) = cert_manager::leaf_called(Kind::Certificate, name) {
+            self.found(leaf, None);
+        }
+    }
+
     fn found(&mut self, leaf: Leaf, found: Option<Arc<Certificate>>) {
         if found.is_some() {
             self.missing_until = None;
@@ -248,25 +255,6 @@ impl Issuing {
         self.read.failures.remove(&(Kind::Certificate, leaf));
         self.read.certificates.insert(leaf, found);
     }
-}
-
-/// No watch confirms a write: it is read again.
-impl Writes for Issuing {
-    fn gone(&mut self, name: &str, _uid: &str, now: Instant) {
-        self.missing(name, now);
-    }
-
-    fn missing(&mut self, name: &str, _now: Instant) {
-        if let Some(leaf) = cert_manager::leaf_called(Kind::Certificate, name) {
-            self.found(leaf, None);
-        }
-    }
-
-    fn unconfirmed(&self, _now: Instant) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn add_to(&self, _kind: Kind, _versions: &mut Versions) {}
 }
 
 fn of(cluster: &EtcdCluster) -> Spec {

@@ -2,10 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
-use k8s_openapi::api::networking::v1::NetworkPolicy;
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube_core::Resource;
 use quorate_api::Explanation;
 use quorate_manifests::{BackupHealth, DataStoreHealth, Kind, NameConflict};
 use quorate_model::auth::SeenAuth;
@@ -16,7 +12,7 @@ use crate::calm::Calm;
 use crate::comparing::Comparing;
 use crate::free_space::FreeSpace;
 use crate::issuance::Issuing;
-use crate::objects::{Caches, ClusterView, Object, ReadCluster, Versions};
+use crate::objects::{Caches, ClusterView, Object, Versions};
 use crate::progress::Progress;
 use crate::recent::Recent;
 use crate::write_cache::WriteCache;
@@ -55,13 +51,7 @@ pub struct Memory {
     pub(crate) issuing: Issuing,
     /// The EtcdUsers whose users are not made yet.
     pub(crate) users_to_come: BTreeSet<String>,
-    clusters: WriteCache<ReadCluster>,
-    pods: WriteCache<Pod>,
-    volumes: WriteCache<PersistentVolumeClaim>,
-    services: WriteCache<Service>,
-    budgets: WriteCache<PodDisruptionBudget>,
-    secrets: WriteCache<Secret>,
-    network_policies: WriteCache<NetworkPolicy>,
+    writes: WriteCache,
 }
 
 impl Memory {
@@ -105,13 +95,13 @@ impl Memory {
     /// The current objects: the caches, overlaid with the operator's own writes.
     pub fn overlay(&mut self, at: &ClusterRef, caches: Caches) -> ClusterView {
         ClusterView {
-            cluster: self.clusters.overlay(caches.clusters).remove(&at.name),
-            pods: self.pods.overlay(caches.pods),
-            volumes: self.volumes.overlay(caches.volumes),
-            services: self.services.overlay(caches.services),
-            budgets: self.budgets.overlay(caches.budgets),
-            secrets: self.secrets.overlay(caches.secrets),
-            network_policies: self.network_policies.overlay(caches.network_policies),
+            cluster: self.writes.overlay(caches.clusters).remove(&at.name),
+            pods: self.writes.overlay(caches.pods),
+            volumes: self.writes.overlay(caches.volumes),
+            services: self.writes.overlay(caches.services),
+            budgets: self.writes.overlay(caches.budgets),
+            secrets: self.writes.overlay(caches.secrets),
+            network_policies: self.writes.overlay(caches.network_policies),
             restores: caches.restores,
         }
     }
@@ -137,92 +127,45 @@ impl Memory {
 
     /// Adds the versions of unconfirmed writes.
     pub fn add_to(&self, versions: &mut Versions) {
-        for (kind, writes) in self.all() {
-            writes.add_to(kind, versions);
-        }
+        self.writes.add_to(versions);
     }
 
-    /// The API server replied with this object.
+    /// The API server replied with this object. What no watch confirms is read again.
     pub(crate) fn exists(&mut self, object: &Object, now: Instant) {
         match object {
-            Object::Cluster(object) => self.clusters.exists(object.clone(), now),
-            Object::Pod(object) => self.pods.exists(object.clone(), now),
-            Object::Volume(object) => self.volumes.exists(object.clone(), now),
-            Object::Service(object) => self.services.exists(object.clone(), now),
-            Object::Budget(object) => self.budgets.exists(object.clone(), now),
-            Object::Secret(object) => self.secrets.exists(object.clone(), now),
-            Object::NetworkPolicy(object) => self.network_policies.exists(object.clone(), now),
-            Object::Certificate(object) => self.issuing.exists(object),
+            Object::Cluster(_)
+            | Object::Pod(_)
+            | Object::Volume(_)
+            | Object::Service(_)
+            | Object::Budget(_)
+            | Object::Secret(_)
+            | Object::NetworkPolicy(_) => self.writes.exists(object.clone(), now),
+            Object::Certificate(certificate) => self.issuing.exists(certificate),
+            Object::Backup(_) => {}
         }
     }
 
     /// The API server replied that the object with this uid is gone.
     pub(crate) fn gone(&mut self, kind: Kind, name: &str, uid: &str, now: Instant) {
-        self.of(kind).gone(name, uid, now);
+        if kind == Kind::Certificate {
+            self.issuing.missing(name);
+        } else {
+            self.writes.gone(kind, name, uid, now);
+        }
     }
 
     /// An unconfirmed object was read and does not exist.
     pub(crate) fn missing(&mut self, kind: Kind, name: &str, now: Instant) {
-        self.of(kind).missing(name, now);
-    }
-
-    /// Objects that the operator wrote and that no watch has confirmed in time.
-    pub(crate) fn unconfirmed(&self, now: Instant) -> Vec<(Kind, String)> {
-        let all = self.all().into_iter();
-        all.flat_map(|(kind, writes)| writes.unconfirmed(now).into_iter().map(move |name| (kind, name)))
-            .collect()
-    }
-
-    fn of(&mut self, kind: Kind) -> &mut dyn Writes {
-        match kind {
-            Kind::Cluster => &mut self.clusters,
-            Kind::Pod => &mut self.pods,
-            Kind::Volume => &mut self.volumes,
-            Kind::Service => &mut self.services,
-            Kind::Budget => &mut self.budgets,
-            Kind::Secret => &mut self.secrets,
-            Kind::NetworkPolicy => &mut self.network_policies,
-            Kind::Certificate => &mut self.issuing,
+        if kind == Kind::Certificate {
+            self.issuing.missing(name);
+        } else {
+            self.writes.missing(kind, name, now);
         }
     }
 
-    fn all(&self) -> [(Kind, &dyn Writes); 8] {
-        [
-            (Kind::Cluster, &self.clusters),
-            (Kind::Pod, &self.pods),
-            (Kind::Volume, &self.volumes),
-            (Kind::Service, &self.services),
-            (Kind::Budget, &self.budgets),
-            (Kind::Secret, &self.secrets),
-            (Kind::NetworkPolicy, &self.network_policies),
-            (Kind::Certificate, &self.issuing),
-        ]
-    }
-}
-
-/// The writes of any kind.
-pub(crate) trait Writes {
-    fn gone(&mut self, name: &str, uid: &str, now: Instant);
-    fn missing(&mut self, name: &str, now: Instant);
-    fn unconfirmed(&self, now: Instant) -> Vec<String>;
-    fn add_to(&self, kind: Kind, versions: &mut Versions);
-}
-
-impl<K: Resource> Writes for WriteCache<K> {
-    fn gone(&mut self, name: &str, uid: &str, now: Instant) {
-        self.gone(name, uid, now);
-    }
-
-    fn missing(&mut self, name: &str, now: Instant) {
-        self.missing(name, now);
-    }
-
-    fn unconfirmed(&self, now: Instant) -> Vec<String> {
-        self.unconfirmed(now).map(str::to_owned).collect()
-    }
-
-    fn add_to(&self, kind: Kind, versions: &mut Versions) {
-        self.add_to(kind, versions);
+    /// Objects that the operator wrote and that no watch has confirmed in time.
+    pub(crate) fn unconfirmed(&self, now: Instant) -> impl Iterator<Item = (Kind, &str)> {
+        self.writes.unconfirmed(now)
     }
 }
 

@@ -8,7 +8,7 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::{DeserializeGuard, Resource};
-use quorate_api::{EtcdCluster, EtcdRestore};
+use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore};
 use quorate_manifests::cert_manager::Certificate;
 use quorate_manifests::observe::{cut, trim};
 use quorate_manifests::{ClusterObjects, Kind, NameConflict};
@@ -23,25 +23,86 @@ pub type ReadCluster = DeserializeGuard<EtcdCluster>;
 /// Which version of which object: two views with the same versions are the same.
 pub type Versions = BTreeMap<(Kind, String), Option<String>>;
 
-/// An object of one of the kinds that a cluster is made of.
-#[derive(Clone, Debug)]
-pub enum Object {
+/// A kind of object that a cluster is made of.
+pub trait OfCluster: Resource + Sized {
+    /// Which one.
+    const KIND: Kind;
+
+    /// The object, if it is of this kind.
+    fn of(object: &Object) -> Option<&Arc<Self>>;
+}
+
+macro_rules! objects {
+    ($($(#[$doc:meta])+ $kind:ident($of:ty),)+) => {
+        /// An object of one of the kinds that a cluster is made of.
+        #[derive(Clone, Debug)]
+        pub enum Object {
+            $($(#[$doc])+ $kind(Arc<$of>),)+
+        }
+
+        impl Object {
+            /// The object that the API server replied with, cut as the watches cut it: it is kept until they have reported it.
+            pub fn parse(kind: Kind, object: Value) -> Result<Self, serde_json::Error> {
+                let mut object = match kind {
+                    $(Kind::$kind => Self::$kind(Arc::new(trimmed(object)?)),)+
+                };
+                if let Self::Pod(pod) = &mut object {
+                    cut(Arc::make_mut(pod));
+                }
+                Ok(object)
+            }
+
+            /// Its kind.
+            pub fn kind(&self) -> Kind {
+                match self {
+                    $(Self::$kind(_) => Kind::$kind,)+
+                }
+            }
+
+            /// Its metadata.
+            pub fn meta(&self) -> &ObjectMeta {
+                match self {
+                    $(Self::$kind(object) => object.meta(),)+
+                }
+            }
+        }
+
+        $(impl OfCluster for $of {
+            const KIND: Kind = Kind::$kind;
+
+            fn of(object: &Object) -> Option<&Arc<Self>> {
+                let Object::$kind(object) = object else { return None };
+                Some(object)
+            }
+        })+
+    };
+}
+
+objects! {
     /// The EtcdCluster itself.
-    Cluster(Arc<ReadCluster>),
+    Cluster(ReadCluster),
     /// A Pod.
-    Pod(Arc<Pod>),
+    Pod(Pod),
     /// A volume.
-    Volume(Arc<PersistentVolumeClaim>),
+    Volume(PersistentVolumeClaim),
     /// A Service.
-    Service(Arc<Service>),
+    Service(Service),
     /// A budget.
-    Budget(Arc<PodDisruptionBudget>),
+    Budget(PodDisruptionBudget),
     /// A Secret.
-    Secret(Arc<Secret>),
+    Secret(Secret),
     /// A policy of the network.
-    NetworkPolicy(Arc<NetworkPolicy>),
+    NetworkPolicy(NetworkPolicy),
     /// A Certificate of cert-manager.
-    Certificate(Arc<Certificate>),
+    Certificate(Certificate),
+    /// An EtcdBackup that the cluster begins with, or that comes before an upgrade or its end.
+    Backup(EtcdBackup),
+}
+
+fn trimmed<K: Resource + DeserializeOwned>(object: Value) -> Result<K, serde_json::Error> {
+    let mut object: K = serde_json::from_value(object)?;
+    trim(object.meta_mut());
+    Ok(object)
 }
 
 /// The objects of one cluster as the watches have them.
@@ -87,59 +148,6 @@ pub struct ClusterView {
 }
 
 impl Object {
-    /// The object that the API server replied with, cut as the watches cut it: it is kept until they have reported it.
-    pub fn parse(kind: Kind, object: Value) -> Result<Self, serde_json::Error> {
-        fn parsed<K: Resource + DeserializeOwned>(object: Value) -> Result<K, serde_json::Error> {
-            let mut object: K = serde_json::from_value(object)?;
-            trim(object.meta_mut());
-            Ok(object)
-        }
-        fn kept<K: Resource + DeserializeOwned>(object: Value) -> Result<Arc<K>, serde_json::Error> {
-            parsed(object).map(Arc::new)
-        }
-        match kind {
-            Kind::Cluster => kept(object).map(Self::Cluster),
-            Kind::Pod => parsed(object).map(|mut pod| {
-                cut(&mut pod);
-                Self::Pod(Arc::new(pod))
-            }),
-            Kind::Volume => kept(object).map(Self::Volume),
-            Kind::Service => kept(object).map(Self::Service),
-            Kind::Budget => kept(object).map(Self::Budget),
-            Kind::Secret => kept(object).map(Self::Secret),
-            Kind::NetworkPolicy => kept(object).map(Self::NetworkPolicy),
-            Kind::Certificate => kept(object).map(Self::Certificate),
-        }
-    }
-
-    /// Its kind.
-    pub fn kind(&self) -> Kind {
-        match self {
-            Self::Cluster(_) => Kind::Cluster,
-            Self::Pod(_) => Kind::Pod,
-            Self::Volume(_) => Kind::Volume,
-            Self::Service(_) => Kind::Service,
-            Self::Budget(_) => Kind::Budget,
-            Self::Secret(_) => Kind::Secret,
-            Self::NetworkPolicy(_) => Kind::NetworkPolicy,
-            Self::Certificate(_) => Kind::Certificate,
-        }
-    }
-
-    /// Its metadata.
-    pub fn meta(&self) -> &ObjectMeta {
-        match self {
-            Self::Cluster(object) => object.meta(),
-            Self::Pod(object) => &object.metadata,
-            Self::Volume(object) => &object.metadata,
-            Self::Service(object) => &object.metadata,
-            Self::Budget(object) => &object.metadata,
-            Self::Secret(object) => &object.metadata,
-            Self::NetworkPolicy(object) => &object.metadata,
-            Self::Certificate(object) => &object.metadata,
-        }
-    }
-
     /// Its uid, or nothing.
     pub fn uid(&self) -> &str {
         self.meta().uid.as_deref().unwrap_or_default()
@@ -147,6 +155,21 @@ impl Object {
 }
 
 impl ClusterView {
+    /// Takes an object as it was read.
+    pub(crate) fn insert(&mut self, object: Object) {
+        let name = object.meta().name.clone().unwrap_or_default();
+        match object {
+            Object::Cluster(cluster) => self.cluster = Some(cluster),
+            Object::Pod(pod) => drop(self.pods.insert(name, pod)),
+            Object::Volume(volume) => drop(self.volumes.insert(name, volume)),
+            Object::Service(service) => drop(self.services.insert(name, service)),
+            Object::Budget(budget) => drop(self.budgets.insert(name, budget)),
+            Object::Secret(secret) => drop(self.secrets.insert(name, secret)),
+            Object::NetworkPolicy(policy) => drop(self.network_policies.insert(name, policy)),
+            Object::Certificate(_) | Object::Backup(_) => {}
+        }
+    }
+
     /// The input of the translation, with the names that are taken.
     pub fn objects<'a>(
         &'a self,
@@ -171,10 +194,9 @@ impl ClusterView {
 
     /// The versions of all objects in it.
     pub fn versions(&self) -> Versions {
-        fn of<K: Resource>(kind: Kind, objects: &BTreeMap<String, Arc<K>>, into: &mut Versions) {
-            for (name, object) in objects {
-                into.insert((kind, name.clone()), object.meta().resource_version.clone());
-            }
+        fn of<K: OfCluster>(objects: &BTreeMap<String, Arc<K>>, into: &mut Versions) {
+            let version = |object: &Arc<K>| object.meta().resource_version.clone();
+            into.extend(objects.iter().map(|(name, object)| ((K::KIND, name.clone()), version(object))));
         }
         let mut versions = Versions::new();
         let Self { cluster, pods, volumes, services, budgets, secrets, network_policies, restores } = self;
@@ -184,17 +206,15 @@ impl ClusterView {
             versions.insert((Kind::Cluster, name), restore.metadata.resource_version.clone());
         }
         if let Some(meta) = cluster.as_ref().map(|cluster| cluster.meta()) {
-            versions.insert(
-                (Kind::Cluster, meta.name.clone().unwrap_or_default()),
-                meta.resource_version.clone(),
-            );
+            let name = meta.name.clone().unwrap_or_default();
+            versions.insert((Kind::Cluster, name), meta.resource_version.clone());
         }
-        of(Kind::Pod, pods, &mut versions);
-        of(Kind::Volume, volumes, &mut versions);
-        of(Kind::Service, services, &mut versions);
-        of(Kind::Budget, budgets, &mut versions);
-        of(Kind::Secret, secrets, &mut versions);
-        of(Kind::NetworkPolicy, network_policies, &mut versions);
+        of(pods, &mut versions);
+        of(volumes, &mut versions);
+        of(services, &mut versions);
+        of(budgets, &mut versions);
+        of(secrets, &mut versions);
+        of(network_policies, &mut versions);
         versions
     }
 }

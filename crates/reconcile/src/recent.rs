@@ -256,28 +256,18 @@ impl Recent {
                 | CallError::Unreachable(_),
             ) => false,
         };
-        match call {
-            EtcdCall::MoveLeadership { to_id, .. } if was_sent => {
-                if let Some(from) = observed.leader(now) {
-                    self.transfers.push(TransferAttempt { from, to: *to_id, at: now });
-                }
-            }
-            EtcdCall::Compact { .. } => self.compacted |= reply.is_ok(),
-            EtcdCall::Defragment { member } if was_sent => {
-                let answered = matches!(reply, Ok(()) | Err(CallError::Refused(..)));
-                let attempt = DefragmentAttempt { member: member.clone(), at: now, answered };
-                self.defragmentations.push(attempt);
-            }
-            EtcdCall::MoveLeadership { .. }
-            | EtcdCall::AddLearner { .. }
-            | EtcdCall::Promote { .. }
-            | EtcdCall::RemoveMember { .. }
-            | EtcdCall::Auth { .. }
-            | EtcdCall::DeleteUser { .. }
-            | EtcdCall::DeleteRole { .. }
-            | EtcdCall::Disarm { .. }
-            | EtcdCall::Downgrade { .. }
-            | EtcdCall::Defragment { .. } => {}
+        if let EtcdCall::Compact { .. } = call {
+            self.compacted |= reply.is_ok();
+        }
+        if !was_sent {
+            return;
+        }
+        if let (EtcdCall::MoveLeadership { to_id, .. }, Some(from)) = (call, observed.leader(now)) {
+            self.transfers.push(TransferAttempt { from, to: *to_id, at: now });
+        }
+        if let EtcdCall::Defragment { member } = call {
+            let answered = matches!(reply, Ok(()) | Err(CallError::Refused(..)));
+            self.defragmentations.push(DefragmentAttempt { member: member.clone(), at: now, answered });
         }
     }
 }

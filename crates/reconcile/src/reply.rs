@@ -112,19 +112,8 @@ impl WriteError {
 
     /// Why nothing is created in the namespace any more, if it is being deleted.
     pub(crate) fn namespace_ends(&self) -> Option<&str> {
-        match self {
-            Self::Forbidden(why) if why.contains("because it is being terminated") => Some(why),
-            Self::Forbidden(_)
-            | Self::NotLeading
-            | Self::Outdated
-            | Self::Exists
-            | Self::Changed(_)
-            | Self::Missing(_)
-            | Self::Invalid(_)
-            | Self::Blocked(_)
-            | Self::Throttled(..)
-            | Self::Unknown(_) => None,
-        }
+        let Self::Forbidden(why) = self else { return None };
+        why.contains("because it is being terminated").then_some(why)
     }
 
     /// When to try again.

@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::{Resource, ResourceExt as _};
 use quorate_manifests::Kind;
 use quorate_model::{Instant, Span};
 
-use crate::objects::Versions;
+use crate::objects::{Object, OfCluster, Versions};
 
 /// How long an own write counts without confirmation by the watch. After that the watch is down, or the reply was wrong, and
 /// the object is read. It is not just forgotten: a pass would then act on a state older than the write.
@@ -23,25 +24,29 @@ pub struct CachedObjects<K> {
     pub seen: u64,
 }
 
-/// The operator's own writes to objects of one kind of one cluster.
-#[derive(Debug)]
-pub struct WriteCache<K>(BTreeMap<String, Entry<K>>);
+/// The operator's own writes to the objects of one cluster.
+#[derive(Clone, Debug, Default)]
+pub struct WriteCache(BTreeMap<(Kind, String), Entry>);
 
-#[derive(Debug)]
-struct Entry<K> {
-    written: Written<K>,
+#[derive(Clone, Debug)]
+struct Entry {
+    written: Written,
     since: Instant,
 }
 
-#[derive(Debug)]
-enum Written<K> {
-    Exists(Arc<K>),
+#[derive(Clone, Debug)]
+enum Written {
+    Exists(Object),
     Gone { uid: String },
 }
 
 /// The version of an object as a number. Kubernetes guarantees that those of one kind are ordered.
 pub fn version(object: &impl Resource) -> u64 {
-    object.meta().resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0)
+    number(object.meta())
+}
+
+fn number(meta: &ObjectMeta) -> u64 {
+    meta.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
 impl<K: Resource> CachedObjects<K> {
@@ -59,67 +64,68 @@ impl<K: Resource> CachedObjects<K> {
     }
 }
 
-impl<K: Resource> WriteCache<K> {
+impl WriteCache {
     /// The API server replied with this object.
-    pub fn exists(&mut self, object: Arc<K>, now: Instant) {
-        self.put(object.name_any(), Written::Exists(object), now);
+    pub fn exists(&mut self, object: Object, now: Instant) {
+        let name = object.meta().name.clone().unwrap_or_default();
+        self.0.insert((object.kind(), name), Entry { written: Written::Exists(object), since: now });
     }
 
     /// The API server replied that the object with this uid is gone.
-    pub fn gone(&mut self, name: &str, uid: &str, now: Instant) {
-        self.put(name.to_owned(), Written::Gone { uid: uid.to_owned() }, now);
+    pub fn gone(&mut self, kind: Kind, name: &str, uid: &str, now: Instant) {
+        let written = Written::Gone { uid: uid.to_owned() };
+        self.0.insert((kind, name.to_owned()), Entry { written, since: now });
     }
 
     /// An unconfirmed object was read and does not exist.
-    pub fn missing(&mut self, name: &str, now: Instant) {
-        if let Some(entry) = self.0.get(name) {
+    pub fn missing(&mut self, kind: Kind, name: &str, now: Instant) {
+        if let Some(entry) = self.0.get(&(kind, name.to_owned())) {
             let uid = match &entry.written {
-                Written::Exists(object) => object.meta().uid.clone().unwrap_or_default(),
+                Written::Exists(object) => object.uid().to_owned(),
                 Written::Gone { uid } => uid.clone(),
             };
-            self.gone(name, &uid, now);
+            self.gone(kind, name, &uid, now);
         }
     }
 
-    /// The names of objects that the watch has not confirmed in time, and which must be read.
-    pub fn unconfirmed(&self, now: Instant) -> impl Iterator<Item = &str> {
+    /// The objects that the watch has not confirmed in time, and which must be read.
+    pub fn unconfirmed(&self, now: Instant) -> impl Iterator<Item = (Kind, &str)> {
         let late = self.0.iter().filter(move |(_, entry)| entry.is_late(now));
-        late.map(|(name, _)| name.as_str())
+        late.map(|((kind, name), _)| (*kind, name.as_str()))
     }
 
     /// The watch's cache, overlaid with the own writes. Writes that the cache contains are forgotten.
-    pub fn overlay(&mut self, mut cached: CachedObjects<K>) -> BTreeMap<String, Arc<K>> {
-        self.0.retain(|name, entry| entry.is_news(name, &cached));
-        for (name, entry) in &self.0 {
+    pub fn overlay<K: OfCluster>(&mut self, mut cached: CachedObjects<K>) -> BTreeMap<String, Arc<K>> {
+        self.0.retain(|(kind, name), entry| *kind != K::KIND || entry.is_news(name, &cached));
+        for ((_, name), entry) in self.0.iter().filter(|((kind, _), _)| *kind == K::KIND) {
             match &entry.written {
-                Written::Exists(object) => cached.objects.insert(name.clone(), object.clone()),
-                Written::Gone { .. } => cached.objects.remove(name),
-            };
+                Written::Exists(object) => {
+                    cached.objects.extend(K::of(object).map(|object| (name.clone(), object.clone())));
+                }
+                Written::Gone { .. } => drop(cached.objects.remove(name)),
+            }
         }
         cached.objects
     }
 
     /// Adds the versions of unconfirmed writes.
-    pub fn add_to(&self, kind: Kind, versions: &mut Versions) {
-        for (name, entry) in &self.0 {
-            let key = (kind, name.clone());
+    pub fn add_to(&self, versions: &mut Versions) {
+        for (key, entry) in &self.0 {
             match &entry.written {
-                Written::Exists(object) => drop(versions.insert(key, object.meta().resource_version.clone())),
-                Written::Gone { .. } => drop(versions.remove(&key)),
+                Written::Exists(object) => {
+                    versions.insert(key.clone(), object.meta().resource_version.clone());
+                }
+                Written::Gone { .. } => drop(versions.remove(key)),
             }
         }
     }
-
-    fn put(&mut self, name: String, written: Written<K>, since: Instant) {
-        self.0.insert(name, Entry { written, since });
-    }
 }
 
-impl<K: Resource> Entry<K> {
-    fn is_news(&self, name: &str, cached: &CachedObjects<K>) -> bool {
+impl Entry {
+    fn is_news<K: Resource>(&self, name: &str, cached: &CachedObjects<K>) -> bool {
         match &self.written {
             // The cache contains every event up to here, also a deletion of this object.
-            Written::Exists(object) => cached.seen < version(object.as_ref()),
+            Written::Exists(object) => cached.seen < number(object.meta()),
             Written::Gone { uid } => {
                 cached.objects.get(name).is_some_and(|cached| cached.meta().uid.as_ref() == Some(uid))
             }
@@ -145,28 +151,6 @@ impl<K> Clone for CachedObjects<K> {
     }
 }
 
-impl<K> Default for WriteCache<K> {
-    fn default() -> Self {
-        Self(BTreeMap::new())
-    }
-}
-
-impl<K> Clone for WriteCache<K> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
-impl<K> Clone for Entry<K> {
-    fn clone(&self) -> Self {
-        let written = match &self.written {
-            Written::Exists(object) => Written::Exists(object.clone()),
-            Written::Gone { uid } => Written::Gone { uid: uid.clone() },
-        };
-        Self { written, since: self.since }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::Pod;
@@ -184,17 +168,17 @@ mod tests {
     #[derive(Default)]
     struct World {
         cached: CachedObjects<Pod>,
-        written: WriteCache<Pod>,
+        written: WriteCache,
         now: Instant,
     }
 
     impl World {
         fn writes(&mut self, pod: Pod) {
-            self.written.exists(Arc::new(pod), self.now);
+            self.written.exists(Object::Pod(Arc::new(pod)), self.now);
         }
 
         fn unconfirmed(&self) -> Vec<&str> {
-            self.written.unconfirmed(self.now).collect()
+            self.written.unconfirmed(self.now).map(|(_, name)| name).collect()
         }
 
         fn observes(&mut self) -> Vec<(String, u64)> {
@@ -219,7 +203,7 @@ mod tests {
     fn a_deleted_object_is_not_observed_and_a_new_one_of_the_same_name_is() {
         let mut world = World::default();
         world.cached.insert(pod("demo-0", "a", 5));
-        world.written.gone("demo-0", "a", world.now);
+        world.written.gone(Kind::Pod, "demo-0", "a", world.now);
         assert_eq!(world.observes(), []);
         world.cached.insert(pod("demo-0", "a", 6));
         assert_eq!(world.observes(), [], "a late event of the deleted one");
@@ -242,12 +226,12 @@ mod tests {
     fn h46_a_deletion_that_the_watch_never_reports_is_read_too() {
         let mut world = World::default();
         world.cached.insert(pod("demo-0", "a", 5));
-        world.written.gone("demo-0", "a", world.now);
+        world.written.gone(Kind::Pod, "demo-0", "a", world.now);
         assert_eq!(world.unconfirmed().len(), 0);
         world.now = world.now + UNCONFIRMED_AFTER;
         assert_eq!(world.observes(), [], "it still counts");
         assert_eq!(world.unconfirmed(), ["demo-0"]);
-        world.written.missing("demo-0", world.now);
+        world.written.missing(Kind::Pod, "demo-0", world.now);
         assert_eq!(
             (world.observes(), world.unconfirmed().len()),
             (vec![], 0),
@@ -267,7 +251,7 @@ mod tests {
         world.now = Instant(1_000_000) + UNCONFIRMED_AFTER;
         assert_eq!(world.unconfirmed(), ["demo-0"]);
         assert_eq!(world.observes(), [("a".to_owned(), 7)]);
-        world.written.missing("demo-0", world.now);
+        world.written.missing(Kind::Pod, "demo-0", world.now);
         assert_eq!(world.observes(), []);
     }
 }

@@ -52,11 +52,6 @@ where
         self.at(step, self.api.create(&how, object)).await
     }
 
-    /// The same for an effect of the planner, which has its own crash points.
-    pub(crate) async fn create_in_effect(&self, object: &K) -> Result<K, WriteError> {
-        in_turn(self.runtime, self.namespace(), self.api.create(&PostParams::default(), object)).await
-    }
-
     /// Changes the metadata of an object, if it is still as it was observed.
     pub(crate) async fn patch_metadata(
         &self,

@@ -98,8 +98,6 @@ enum What {
     Write(WriteRun),
     Call,
     Certificate(Box<Issue>),
-    /// The creation of an EtcdBackup as text: `create EtcdBackup default/before-3.6-0b7e`.
-    Backup(String),
 }
 
 impl Acting {
@@ -578,7 +576,7 @@ impl Running {
     fn next(&mut self) -> Option<Task> {
         match &mut self.what {
             What::Write(run) => run.next(),
-            What::Call | What::Backup(_) => None,
+            What::Call => None,
             What::Certificate(issue) => issue.next(),
         }
     }
@@ -587,7 +585,7 @@ impl Running {
     fn upcoming(&self) -> Option<bool> {
         match &self.what {
             What::Write(run) => run.is_due().then_some(false),
-            What::Call | What::Backup(_) => None,
+            What::Call => None,
             What::Certificate(issue) => issue.upcoming(),
         }
     }
@@ -610,60 +608,11 @@ impl Running {
                 Ok(()) => Some(Ok(None)),
                 Err(failure) => failed(failure),
             },
-            What::Backup(what) => match reply {
-                // Its name is its own: an earlier pass has created it, or the next one reports whose it is.
-                Reply::BackupCreated(Ok(()) | Err(WriteError::Exists)) => Some(Ok(None)),
-                Reply::BackupCreated(Err(error)) => {
-                    let ends = error.namespace_ends().map(str::to_owned);
-                    let is_news = ends.is_some() && memory.namespace_ends.is_none();
-                    memory.namespace_ends = ends;
-                    failed(WriteFailure { is_news, ..WriteFailure::new(error, what.as_str()) })
-                }
-                Reply::Object(_)
-                | Reply::Caches(_)
-                | Reply::Status(_)
-                | Reply::FreeSpace(_)
-                | Reply::Handshake(_)
-                | Reply::List(_)
-                | Reply::Auth(_)
-                | Reply::Hash(_)
-                | Reply::Proved(_)
-                | Reply::Entry(_)
-                | Reply::Site(_)
-                | Reply::NodeSays(_)
-                | Reply::Backup(_)
-                | Reply::DryRun(_)
-                | Reply::CertificateRequests(_)
-                | Reply::Written(_)
-                | Reply::Called(_)
-                | Reply::Keys(_) => {
-                    let error = WriteError::Unknown("the reply is not one to this request".to_owned());
-                    failed(WriteFailure::new(error, what.as_str()))
-                }
-            },
             What::Call => {
-                let called = match reply {
-                    Reply::Called(called) => called,
-                    Reply::Object(_)
-                    | Reply::Caches(_)
-                    | Reply::Status(_)
-                    | Reply::FreeSpace(_)
-                    | Reply::Handshake(_)
-                    | Reply::List(_)
-                    | Reply::Auth(_)
-                    | Reply::Hash(_)
-                    | Reply::Proved(_)
-                    | Reply::Entry(_)
-                    | Reply::Site(_)
-                    | Reply::NodeSays(_)
-                    | Reply::Backup(_)
-                    | Reply::DryRun(_)
-                    | Reply::CertificateRequests(_)
-                    | Reply::Written(_)
-                    | Reply::BackupCreated(_)
-                    | Reply::Keys(_) => {
-                        Err(CallError::Unknown("the reply is not one to this request".to_owned()))
-                    }
+                let called = if let Reply::Called(called) = reply {
+                    called
+                } else {
+                    Err(CallError::Unknown("the reply is not one to this request".to_owned()))
                 };
                 match called {
                     Ok(()) => Some(Ok(None)),
@@ -711,12 +660,6 @@ fn begin(planned: &Planned, cluster: &ReadCluster, place: usize) -> Option<(Runn
                     let tries = may_fall_back && write.has_image_volume();
                     let run = if tries { run.tries_image_volume() } else { run };
                     (What::Write(run), Task::Write(write))
-                }
-                Request::Backup(backup) => {
-                    let at = &planned.snapshot.cluster;
-                    let name = backup.metadata.name.as_deref().unwrap_or_default();
-                    let what = format!("create EtcdBackup {}/{name}", at.namespace);
-                    (What::Backup(what), Task::CreateBackup(backup))
                 }
                 Request::Certificate(order) => {
                     let (issue, task) = Issue::begin(order);

@@ -56,9 +56,7 @@ impl Observed {
             Ok(Some(object)) if !is_own(&object) => None,
             Ok(Some(object)) => {
                 memory.exists(&object, now);
-                if let Object::Volume(claim) = object {
-                    self.view.volumes.insert(name.to_owned(), claim);
-                }
+                self.view.insert(object);
                 None
             }
             // A reply that is late. The watch has it, or will lose it.

@@ -21,7 +21,7 @@ pub(super) fn to_read<'a>(
         Kind::Volume => view.volumes.contains_key(name),
         Kind::Service => view.services.contains_key(name),
         Kind::Secret => view.secrets.contains_key(name),
-        Kind::Cluster | Kind::Budget | Kind::NetworkPolicy | Kind::Certificate => true,
+        Kind::Cluster | Kind::Budget | Kind::NetworkPolicy | Kind::Certificate | Kind::Backup => true,
     };
     names.filter(move |(kind, name)| !is_seen(*kind, name)).map(|(kind, name)| Task::Read { kind, name })
 }

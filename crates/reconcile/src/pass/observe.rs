@@ -25,9 +25,10 @@ use super::{PassEnd, Planned, Stage, names, parsed, progress, uid, unlabelled};
 use crate::command::{Command, CommandId, Purpose, Reply, Task};
 use crate::members::member_to_ask;
 use crate::memory::Memory;
-use crate::objects::{ClusterView, ReadCluster};
+use crate::objects::{ClusterView, Object, OfCluster as _, ReadCluster};
 use crate::ownership::is_visible;
 use crate::progress::committed;
+use crate::reply::WriteError;
 
 /// The state of the first half of a pass.
 #[derive(Clone, Debug)]
@@ -53,21 +54,28 @@ enum Phase {
     Caches(Option<ClusterView>),
     /// The operator reads names that were taken, which may be free now, and objects that may have lost their label.
     Conflicts(ClusterView, Arc<ReadCluster>),
+    /// There is a snapshot, and more is asked for it.
+    Asking(Box<Observed>, Asks),
+}
+
+/// What is asked about a snapshot.
+#[derive(Clone, Debug)]
+enum Asks {
     /// Members are asked for their Status.
-    Members(Observed),
+    Members,
     /// There is a reason to compare the members' data, so one of them makes a hash. That may take long, so all are asked for their Status
     /// again.
-    Hashes(Observed),
+    Hashes,
     /// Nothing is to be done, on a list that still holds. A proof of progress is due, so an entry is made.
-    Entry { observed: Observed, plan: Box<Plan>, at: MemberName, is_made: bool },
+    Entry { plan: Box<Plan>, at: MemberName, is_made: bool },
     /// One member is asked for the list.
-    MemberList(Observed),
+    MemberList,
     /// Progress is proved, and the Pods are read from the API: the caches may not have a deletion yet.
-    Proof(Observed),
+    Proof,
     /// The plan ends Pods, so their claims are read from the API.
-    Claims(Observed),
+    Claims,
     /// An order to restore in place would begin, so the API server is asked whether it would admit new members.
-    Rehearsal(Observed, Asked),
+    Rehearsal(Asked),
 }
 
 /// What was observed so far.
@@ -85,8 +93,9 @@ pub(super) struct Observed {
 
 impl Observing {
     pub(super) fn new(at: ClusterRef, defaults: Arc<Defaults>, memory: &Memory, now: Instant) -> Self {
-        let unconfirmed = memory.unconfirmed(now).into_iter().map(|(kind, name)| Task::Read { kind, name });
-        let tasks: Vec<Task> = unconfirmed.collect();
+        let unconfirmed = memory.unconfirmed(now);
+        let tasks: Vec<Task> =
+            unconfirmed.map(|(kind, name)| Task::Read { kind, name: name.to_owned() }).collect();
         let mut observing = Self {
             at,
             defaults,
@@ -122,29 +131,14 @@ impl Observing {
     }
 
     pub(super) fn observed(&self) -> Option<(&Snapshot, &ClusterView)> {
-        match &self.phase {
-            Phase::Members(observed)
-            | Phase::Hashes(observed)
-            | Phase::Entry { observed, .. }
-            | Phase::MemberList(observed)
-            | Phase::Proof(observed)
-            | Phase::Claims(observed)
-            | Phase::Rehearsal(observed, _) => Some((&observed.snapshot, &observed.view)),
-            Phase::Unconfirmed | Phase::Caches(_) | Phase::Conflicts(..) => None,
-        }
+        let Phase::Asking(observed, _) = &self.phase else { return None };
+        Some((&observed.snapshot, &observed.view))
     }
 
     /// R23: the plan is made by what is known of the clocks when it is made.
     pub(super) fn see_clocks(&mut self, differs: Option<ClockDifference>) {
-        match &mut self.phase {
-            Phase::Members(observed)
-            | Phase::Hashes(observed)
-            | Phase::Entry { observed, .. }
-            | Phase::MemberList(observed)
-            | Phase::Proof(observed)
-            | Phase::Claims(observed)
-            | Phase::Rehearsal(observed, _) => observed.snapshot.clock_differs = differs,
-            Phase::Unconfirmed | Phase::Caches(_) | Phase::Conflicts(..) => {}
+        if let Phase::Asking(observed, _) = &mut self.phase {
+            observed.snapshot.clock_differs = differs;
         }
     }
 
@@ -185,82 +179,11 @@ impl Observing {
                 }
                 unlabelled::take(view, cluster, memory, name, read, &self.at);
             }
-            (Phase::Members(observed), Task::Status { member }, Reply::Status(answer)) => {
-                observed.snapshot.etcd.answers.insert(member.clone(), answer);
-            }
-            (Phase::Members(_), Task::FreeSpace { member }, Reply::FreeSpace(space)) => {
-                memory.free_space.replied(member, space, now);
-            }
-            (Phase::Members(observed), Task::CertificateRequests, Reply::CertificateRequests(requests)) => {
-                // Where they are not known, what was told before stays.
-                if let Ok(requests) = requests {
-                    memory.issuing.take_requests(requests);
-                    observed.see_issuance(memory, now);
-                }
-            }
-            (Phase::Members(observed), Task::Handshake { member, ca }, Reply::Handshake(shown)) => {
-                observed.saw_handshake(member, *ca, shown);
-            }
-            (Phase::Members(observed), Task::Site { member, .. }, Reply::Site(site)) => {
-                // Where that is not known, nothing follows from it.
-                if let Ok(site) = site {
-                    observed.snapshot.sites.insert(member.clone(), site);
-                }
-            }
-            (Phase::Members(observed), Task::NodeSays { member, .. }, Reply::NodeSays(Ok(says))) => {
-                if let Some(pod) = observed.snapshot.pods.get_mut(member) {
-                    pod.node_says = says;
-                }
-            }
-            (Phase::Hashes(observed), Task::Hash { member, .. }, Reply::Hash(hash)) => {
-                memory.comparing.replied(&observed.snapshot, member, hash, now);
-            }
-            (Phase::Members(observed), Task::Backup { name }, Reply::Backup(backup)) => {
-                observed.resolve_backup(name, backup.as_ref(), memory, now);
-            }
-            (Phase::Entry { observed, is_made, .. }, Task::Entry { .. }, Reply::Entry(entry)) => {
-                if entry.is_ok() {
-                    observed.made_entry(memory, now);
-                }
-                *is_made = entry.is_ok();
-            }
-            (Phase::MemberList(observed), Task::MemberList { .. }, Reply::List(list)) => {
-                let committed = committed(&observed.snapshot, now);
-                memory.calm.read(list.as_ref().ok(), committed);
-                observed.list(list);
-            }
-            (Phase::MemberList(observed), Task::Auth { .. }, Reply::Auth(seen)) => {
-                // Where it is not known, what was seen before stays, and grows old.
-                let cluster = observed.snapshot.record.cluster_id;
-                memory.auth = seen.ok().map(|seen| (cluster, seen)).or(memory.auth.take());
-                observed.snapshot.etcd.auth = memory.auth_of(cluster);
-            }
-            (Phase::Proof(observed), Task::Read { kind, name }, Reply::Object(read)) => {
-                observed.read_pod(memory, *kind, name, read, now);
-            }
-            (Phase::Proof(observed), Task::ProveProgress { .. }, Reply::Proved(proved)) => {
-                observed.proved(memory, proved);
-            }
-            (Phase::Claims(observed), Task::Read { name, .. }, Reply::Object(read)) => {
-                observed.read_claim(memory, &self.at, name, read, now);
-            }
-            (Phase::Rehearsal(observed, asked), Task::DryRun(write), Reply::DryRun(admitted)) => {
-                asked.answered(&observed.view, write, admitted);
+            (Phase::Asking(observed, asks), task, reply) => {
+                observed.answered(asks, (task, reply), memory, &self.at, now);
             }
             // If the read fails, the last known state stays.
-            (
-                Phase::Unconfirmed
-                | Phase::Caches(_)
-                | Phase::Conflicts(..)
-                | Phase::Members(_)
-                | Phase::Hashes(_)
-                | Phase::Entry { .. }
-                | Phase::MemberList(_)
-                | Phase::Proof(_)
-                | Phase::Claims(_)
-                | Phase::Rehearsal(..),
-                ..,
-            ) => {}
+            (Phase::Unconfirmed | Phase::Caches(_) | Phase::Conflicts(..), ..) => {}
         }
     }
 
@@ -308,86 +231,91 @@ impl Observing {
                         if let Ok(cluster) = &observed.cluster.0 {
                             memory.recent.go_on_from(cluster.status.as_ref(), now);
                         }
-                        self.begin(Phase::Members(observed), tasks);
+                        self.ask(observed, Asks::Members, tasks);
                     }
                     Err(stage) => return Some(*stage),
                 },
-                Phase::Hashes(observed) => {
-                    let tasks = observed.status_tasks();
-                    self.begin(Phase::Members(observed), tasks);
-                }
-                Phase::Members(mut observed) => match member_to_ask(&observed.snapshot.etcd.answers).cloned()
-                {
-                    Ok(at) => {
-                        let tasks = memory.comparing.next(&observed.snapshot, now);
-                        if !tasks.is_empty() {
-                            self.begin(Phase::Hashes(observed), tasks);
-                            continue;
-                        }
-                        memory.comparing.add_to(&mut observed.snapshot, now);
-                        memory.free_space.add_to(&mut observed.snapshot, now);
-                        memory.progress.add_to(&mut observed.snapshot, now);
-                        match self.plan_calmly(&mut observed, memory, now) {
-                            Some(plan) if plan.proof_is_due && memory.progress.may_make_entry(now) => {
-                                let tasks = vec![Task::Entry { at: at.clone() }];
-                                let plan = Box::new(plan);
-                                self.begin(Phase::Entry { observed, plan, at, is_made: false }, tasks);
-                            }
-                            Some(plan) => return Some(Stage::Act(self.act(observed, plan, memory, now))),
-                            None => self.read_list(observed, at, now),
-                        }
-                    }
-                    Err(why) => {
-                        memory.calm.read(None, None);
-                        observed.list(Err(why));
-                        memory.comparing.add_busy_to(&mut observed.snapshot, now);
-                        memory.free_space.add_to(&mut observed.snapshot, now);
-                        memory.progress.add_to(&mut observed.snapshot, now);
-                        memory.recent.add_to(&mut observed.snapshot, now);
-                        let plan = quorate_planner::plan(&observed.snapshot, now);
-                        if let Some(stage) = self.act_with_claims(observed, plan, memory, now) {
-                            return Some(stage);
-                        }
-                    }
-                },
-                Phase::Entry { observed, plan, is_made: true, .. } => {
-                    return Some(Stage::Act(self.act(observed, *plan, memory, now)));
-                }
-                Phase::Entry { mut observed, at, is_made: false, .. } => {
-                    observed.forget_list();
-                    self.read_list(observed, at, now);
-                }
-                Phase::MemberList(mut observed) => {
-                    memory.recent.add_to(&mut observed.snapshot, now);
-                    let plan = quorate_planner::plan(&observed.snapshot, now);
-                    let wants_proof = plan.needs_proof || plan.proof_is_due || self.always_proves();
-                    if progress::is_wanted(&observed.snapshot, wants_proof) {
-                        let tasks = observed.proof_tasks();
-                        self.begin(Phase::Proof(observed), tasks);
-                    } else if let Some(stage) = self.act_with_claims(observed, plan, memory, now) {
-                        return Some(stage);
-                    }
-                }
-                Phase::Rehearsal(mut observed, asked) => {
-                    asked.add_to(&mut observed.snapshot, now);
-                    let plan = quorate_planner::plan(&observed.snapshot, now);
-                    if let Some(stage) = self.act_with_claims(observed, plan, memory, now) {
-                        return Some(stage);
-                    }
-                }
-                Phase::Proof(observed) | Phase::Claims(observed) => {
-                    let observed = match self.observe_again(observed, memory, now) {
-                        Ok(observed) => observed,
-                        Err(stage) => return Some(*stage),
-                    };
-                    let plan = quorate_planner::plan(&observed.snapshot, now);
-                    if let Some(stage) = self.act_with_claims(observed, plan, memory, now) {
+                Phase::Asking(observed, asks) => {
+                    if let Some(stage) = self.all_answered(*observed, asks, memory, now) {
                         return Some(stage);
                     }
                 }
             }
         }
         None
+    }
+
+    /// What follows once all of this was answered; `None` if more is asked.
+    fn all_answered(
+        &mut self,
+        mut observed: Observed,
+        asks: Asks,
+        memory: &mut Memory,
+        now: Instant,
+    ) -> Option<Stage> {
+        match asks {
+            Asks::Hashes => {
+                let tasks = observed.status_tasks();
+                self.ask(observed, Asks::Members, tasks);
+                return None;
+            }
+            Asks::Members => match member_to_ask(&observed.snapshot.etcd.answers).cloned() {
+                Ok(at) => {
+                    let tasks = memory.comparing.next(&observed.snapshot, now);
+                    if !tasks.is_empty() {
+                        self.ask(observed, Asks::Hashes, tasks);
+                        return None;
+                    }
+                    memory.comparing.add_to(&mut observed.snapshot, now);
+                    memory.free_space.add_to(&mut observed.snapshot, now);
+                    memory.progress.add_to(&mut observed.snapshot, now);
+                    match self.plan_calmly(&mut observed, memory, now) {
+                        Some(plan) if plan.proof_is_due && memory.progress.may_make_entry(now) => {
+                            let tasks = vec![Task::Entry { at: at.clone() }];
+                            let plan = Box::new(plan);
+                            self.ask(observed, Asks::Entry { plan, at, is_made: false }, tasks);
+                        }
+                        Some(plan) => return Some(Stage::Act(self.act(observed, plan, memory, now))),
+                        None => self.read_list(observed, at, now),
+                    }
+                    return None;
+                }
+                Err(why) => {
+                    memory.calm.read(None, None);
+                    observed.list(Err(why));
+                    memory.comparing.add_busy_to(&mut observed.snapshot, now);
+                    memory.free_space.add_to(&mut observed.snapshot, now);
+                    memory.progress.add_to(&mut observed.snapshot, now);
+                    memory.recent.add_to(&mut observed.snapshot, now);
+                }
+            },
+            Asks::Entry { plan, is_made: true, .. } => {
+                return Some(Stage::Act(self.act(observed, *plan, memory, now)));
+            }
+            Asks::Entry { at, is_made: false, .. } => {
+                observed.forget_list();
+                self.read_list(observed, at, now);
+                return None;
+            }
+            Asks::MemberList => {
+                memory.recent.add_to(&mut observed.snapshot, now);
+                let plan = quorate_planner::plan(&observed.snapshot, now);
+                let wants_proof = plan.needs_proof || plan.proof_is_due || self.always_proves();
+                if progress::is_wanted(&observed.snapshot, wants_proof) {
+                    let tasks = observed.proof_tasks();
+                    self.ask(observed, Asks::Proof, tasks);
+                    return None;
+                }
+                return self.act_with_claims(observed, plan, memory, now);
+            }
+            Asks::Rehearsal(asked) => asked.add_to(&mut observed.snapshot, now),
+            Asks::Proof | Asks::Claims => match self.observe_again(observed, memory, now) {
+                Ok(again) => observed = again,
+                Err(stage) => return Some(*stage),
+            },
+        }
+        let plan = quorate_planner::plan(&observed.snapshot, now);
+        self.act_with_claims(observed, plan, memory, now)
     }
 
     /// The plan on a list that still holds, if nothing is to be done and nothing asks for attention. Anything else rests on a list
@@ -419,11 +347,15 @@ impl Observing {
         let asks = observed.snapshot.asks_for_auth(known, now);
         let auth = asks.then(|| Task::Auth { at: at.clone(), is_ours });
         let tasks = auth.into_iter().chain([Task::MemberList { at }]).collect();
-        self.begin(Phase::MemberList(observed), tasks);
+        self.ask(observed, Asks::MemberList, tasks);
     }
 
     fn begin(&mut self, phase: Phase, tasks: Vec<Task>) {
         (self.phase, self.tasks, self.issued, self.answered) = (phase, tasks, 0, 0);
+    }
+
+    fn ask(&mut self, observed: Observed, asks: Asks, tasks: Vec<Task>) {
+        self.begin(Phase::Asking(Box::new(observed), asks), tasks);
     }
 
     fn always_proves(&self) -> bool {
@@ -482,14 +414,14 @@ impl Observing {
         now: Instant,
     ) -> Option<Stage> {
         if let Some((asked, tasks)) = observed.rehearse(&plan, &self.defaults, now) {
-            self.begin(Phase::Rehearsal(observed, asked), tasks);
+            self.ask(observed, Asks::Rehearsal(asked), tasks);
             return None;
         }
         let tasks = observed.claims_to_read(&plan, now);
         if tasks.is_empty() {
             return Some(Stage::Act(self.act(observed, plan, memory, now)));
         }
-        self.begin(Phase::Claims(observed), tasks);
+        self.ask(observed, Asks::Claims, tasks);
         None
     }
 
@@ -516,6 +448,77 @@ impl Observing {
 }
 
 impl Observed {
+    /// Takes what was answered.
+    fn answered(
+        &mut self,
+        asks: &mut Asks,
+        (task, reply): (&Task, Reply),
+        memory: &mut Memory,
+        at: &ClusterRef,
+        now: Instant,
+    ) {
+        match (task, reply) {
+            (Task::Status { member }, Reply::Status(answer)) => {
+                self.snapshot.etcd.answers.insert(member.clone(), answer);
+            }
+            (Task::FreeSpace { member }, Reply::FreeSpace(space)) => {
+                memory.free_space.replied(member, space, now);
+            }
+            (Task::CertificateRequests, Reply::CertificateRequests(Ok(requests))) => {
+                memory.issuing.take_requests(requests);
+                self.see_issuance(memory, now);
+            }
+            (Task::Handshake { member, ca }, Reply::Handshake(Ok(shown))) => {
+                self.saw_handshake(member, *ca, &shown);
+            }
+            (Task::Site { member, .. }, Reply::Site(Ok(site))) => {
+                self.snapshot.sites.insert(member.clone(), site);
+            }
+            (Task::NodeSays { member, .. }, Reply::NodeSays(Ok(says))) => {
+                if let Some(pod) = self.snapshot.pods.get_mut(member) {
+                    pod.node_says = says;
+                }
+            }
+            (Task::Hash { member, .. }, Reply::Hash(hash)) => {
+                memory.comparing.replied(&self.snapshot, member, hash, now);
+            }
+            (Task::Entry { .. }, Reply::Entry(Ok(()))) => {
+                self.made_entry(memory, now);
+                if let Asks::Entry { is_made, .. } = asks {
+                    *is_made = true;
+                }
+            }
+            (Task::MemberList { .. }, Reply::List(list)) => {
+                let committed = committed(&self.snapshot, now);
+                memory.calm.read(list.as_ref().ok(), committed);
+                self.list(list);
+            }
+            (Task::Auth { .. }, Reply::Auth(seen)) => {
+                // Where it is not known, what was seen before stays, and grows old.
+                let cluster = self.snapshot.record.cluster_id;
+                memory.auth = seen.ok().map(|seen| (cluster, seen)).or(memory.auth.take());
+                self.snapshot.etcd.auth = memory.auth_of(cluster);
+            }
+            (Task::Read { kind: Kind::Backup, name }, Reply::Object(read)) => {
+                self.resolve_backup(name, read, memory, now);
+            }
+            (Task::Read { kind: Kind::Pod, name }, Reply::Object(read)) => {
+                self.read_pod(memory, name, read, now);
+            }
+            (Task::Read { kind: Kind::Volume, name }, Reply::Object(read)) => {
+                self.read_claim(memory, at, name, read, now);
+            }
+            (Task::ProveProgress { .. }, Reply::Proved(proved)) => self.proved(memory, proved),
+            (Task::DryRun(write), Reply::DryRun(admitted)) => {
+                if let Asks::Rehearsal(asked) = asks {
+                    asked.answered(&self.view, write, admitted);
+                }
+            }
+            // It is not known, or the reply is to something else: what was known before stays, and nothing follows.
+            (_, _) => {}
+        }
+    }
+
     /// Who is asked for its Status.
     fn status_tasks(&self) -> Vec<Task> {
         let members = self.snapshot.can_answer();
@@ -536,12 +539,10 @@ impl Observed {
         }
     }
 
-    /// Where it failed, nothing is known, and what rests on it waits.
-    fn saw_handshake(&mut self, member: &MemberName, ca: Ca, shown: Result<Shown, String>) {
-        let Ok(shown) = shown else { return };
+    fn saw_handshake(&mut self, member: &MemberName, ca: Ca, shown: &Shown) {
         let (at, uid) = (&self.snapshot.cluster, &self.snapshot.uid);
         let secrets: Vec<&Secret> = self.view.secrets.values().map(AsRef::as_ref).collect();
-        let handshake = read_handshake(&secrets, (at, uid), &shown);
+        let handshake = read_handshake(&secrets, (at, uid), shown);
         self.snapshot.etcd.handshakes.insert((member.clone(), ca), handshake);
     }
 
@@ -566,18 +567,22 @@ impl Observed {
         let mut names = restore::backups_to_read(&self.restores(), &self.snapshot, now);
         names.extend(bootstrap::backup_to_read(cluster));
         names.extend(backup_before::to_read(cluster));
-        names.into_iter().map(|name| Task::Backup { name }).collect()
+        names.into_iter().map(|name| Task::Read { kind: Kind::Backup, name }).collect()
     }
 
     fn resolve_backup(
         &mut self,
         name: &str,
-        backup: Result<&Option<Box<EtcdBackup>>, &String>,
+        read: Result<Option<Object>, WriteError>,
         memory: &Memory,
         now: Instant,
     ) {
         let Some(cluster) = parsed(&self.cluster) else { return };
-        let backup = backup.map(Option::as_deref).map_err(String::as_str);
+        let read = read.map_err(|error| error.to_string());
+        let backup = match &read {
+            Ok(object) => Ok(object.as_ref().and_then(EtcdBackup::of).map(AsRef::as_ref)),
+            Err(why) => Err(why.as_str()),
+        };
         if backup_before::to_read(cluster).as_deref() == Some(name) {
             self.snapshot.backup_before = backup_before::read(cluster, backup, now);
             memory.add_ending_namespace(&mut self.snapshot);

@@ -51,7 +51,6 @@ impl Observed {
     pub(super) fn read_pod(
         &mut self,
         memory: &mut Memory,
-        kind: Kind,
         name: &str,
         read: Result<Option<Object>, WriteError>,
         now: Instant,
@@ -59,12 +58,10 @@ impl Observed {
         match read {
             Ok(Some(object)) => {
                 memory.exists(&object, now);
-                if let Object::Pod(pod) = object {
-                    self.view.pods.insert(name.to_owned(), pod);
-                }
+                self.view.insert(object);
             }
             Ok(None) => {
-                memory.missing(kind, name, now);
+                memory.missing(Kind::Pod, name, now);
                 self.view.pods.remove(name);
             }
             Err(error) => self.unread = Some(format!("Pod {name} was not read: {error}")),

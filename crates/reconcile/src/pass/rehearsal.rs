@@ -103,7 +103,7 @@ impl Asked {
 fn written(request: Request) -> Option<Write> {
     match request {
         Request::Write(write) => Some(write),
-        Request::Certificate(_) | Request::Backup(_) => None,
+        Request::Certificate(_) => None,
     }
 }
 

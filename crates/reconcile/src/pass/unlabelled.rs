@@ -15,7 +15,9 @@ pub(super) fn is_looked_for(object: &Object, at: &ClusterRef) -> bool {
     match object.kind() {
         Kind::Pod | Kind::NetworkPolicy => true,
         Kind::Secret => is_connection(),
-        Kind::Cluster | Kind::Volume | Kind::Service | Kind::Budget | Kind::Certificate => false,
+        Kind::Cluster | Kind::Volume | Kind::Service | Kind::Budget | Kind::Certificate | Kind::Backup => {
+            false
+        }
     }
 }
 
@@ -42,51 +44,19 @@ pub(super) fn take(
     read: Option<Object>,
     at: &ClusterRef,
 ) {
-    match read {
-        Some(Object::Volume(volume)) if recorded(cluster, name) == volume.metadata.uid.as_deref() => {
-            view.volumes.insert(name.to_owned(), volume);
-        }
-        Some(Object::Secret(secret)) if memory.unlabelled.contains(&(Kind::Secret, name.to_owned())) => {
-            if labels::is_labelled(&secret.metadata, at) {
-                memory.unlabelled.remove(&(Kind::Secret, name.to_owned()));
-            }
-            if labels::is_owned_by(&secret.metadata, &uid(cluster)) {
-                view.secrets.insert(name.to_owned(), secret);
-            }
-        }
-        Some(Object::Pod(pod)) if memory.unlabelled.contains(&(Kind::Pod, name.to_owned())) => {
-            let is_labelled = labels::is_labelled(&pod.metadata, at);
-            if is_labelled {
-                memory.unlabelled.remove(&(Kind::Pod, name.to_owned()));
-            }
-            if labels::is_owned_by(&pod.metadata, &uid(cluster)) {
-                view.pods.insert(name.to_owned(), pod);
-            }
-        }
-        Some(Object::NetworkPolicy(policy))
-            if memory.unlabelled.contains(&(Kind::NetworkPolicy, name.to_owned())) =>
-        {
-            if labels::is_labelled(&policy.metadata, at) {
-                memory.unlabelled.remove(&(Kind::NetworkPolicy, name.to_owned()));
-            }
-            if labels::is_owned_by(&policy.metadata, &uid(cluster)) {
-                view.network_policies.insert(name.to_owned(), policy);
-            }
-        }
-        Some(
-            Object::Cluster(_)
-            | Object::Pod(_)
-            | Object::Volume(_)
-            | Object::Service(_)
-            | Object::Budget(_)
-            | Object::Secret(_)
-            | Object::NetworkPolicy(_)
-            | Object::Certificate(_),
-        ) => {}
-        None => {
-            // No kind has a name of another one: members end in a number after that of the cluster, which the policy has, and the Secret in a word.
-            memory.unlabelled.retain(|(_, own)| own != name);
-        }
+    let Some(object) = read else {
+        // No kind has a name of another one: members end in a number after that of the cluster, which the policy has, and the Secret in a word.
+        memory.unlabelled.retain(|(_, own)| own != name);
+        return;
+    };
+    let (kind, meta) = (object.kind(), object.meta());
+    let is_recorded = kind == Kind::Volume && recorded(cluster, name) == meta.uid.as_deref();
+    let is_looked_for = memory.unlabelled.contains(&(kind, name.to_owned()));
+    if is_looked_for && labels::is_labelled(meta, at) {
+        memory.unlabelled.remove(&(kind, name.to_owned()));
+    }
+    if is_recorded || (is_looked_for && labels::is_owned_by(meta, &uid(cluster))) {
+        view.insert(object);
     }
 }
 

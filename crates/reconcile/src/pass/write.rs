@@ -1,6 +1,7 @@
 //! One write, and what follows from its reply. After an unexpected reply the object is read, so that the next pass observes
 //! its current state.
 
+use k8s_openapi::api::core::v1::Secret;
 use quorate_manifests::certificate::{self, Certificate};
 use quorate_manifests::{Act, Kind, NameConflict, Write, labels};
 use quorate_model::{ClusterRef, ClusterUid, Instant};
@@ -8,7 +9,7 @@ use quorate_model::{ClusterRef, ClusterUid, Instant};
 use super::unlabelled;
 use crate::command::{Reply, Task};
 use crate::memory::Memory;
-use crate::objects::Object;
+use crate::objects::{Object, OfCluster as _};
 use crate::ownership::{is_ours, is_visible};
 use crate::reply::{WriteError, lost_reply_counts_as_done};
 
@@ -160,38 +161,31 @@ impl WriteRun {
         };
         if let Some(why) = self.refused_image_volume(&error) {
             memory.image_volume_refused = Some(why);
-            return Some(WriteEnd::Failed(WriteFailure {
-                is_news: true,
-                ..WriteFailure::new(error, &*self.what)
-            }));
+            return Some(self.is_news(error));
         }
-        match (&error, &self.sent) {
-            (WriteError::Exists, Sent::Create)
-            | (WriteError::Missing(_), Sent::Evict { .. } | Sent::Delete { .. })
-            | (
-                WriteError::Changed(_),
-                Sent::Create | Sent::Patch | Sent::Evict { .. } | Sent::Delete { .. },
-            ) => {
-                self.read = Follow::Due(Met::Error(error));
-                None
-            }
-            (
-                WriteError::Unknown(_),
-                Sent::Create | Sent::Patch | Sent::Evict { .. } | Sent::Delete { .. },
-            ) if lost_reply_counts_as_done() => Some(WriteEnd::Done(None)),
-            (
-                WriteError::NotLeading
-                | WriteError::Outdated
-                | WriteError::Exists
-                | WriteError::Missing(_)
-                | WriteError::Invalid(_)
-                | WriteError::Forbidden(_)
-                | WriteError::Blocked(_)
-                | WriteError::Throttled(..)
-                | WriteError::Unknown(_),
-                Sent::Create | Sent::Patch | Sent::Evict { .. } | Sent::Delete { .. },
-            ) => Some(self.failed(error)),
+        // A namespace that ends admits nothing new any more, and a cluster that ends with it does so without its backup.
+        if let (Kind::Backup, Some(why)) = (self.kind, error.namespace_ends()) {
+            let before = memory.namespace_ends.replace(why.to_owned());
+            return Some(if before.is_none() { self.is_news(error) } else { self.failed(error) });
         }
+        let is_read = match &error {
+            WriteError::Exists => matches!(self.sent, Sent::Create),
+            WriteError::Missing(_) => matches!(self.sent, Sent::Evict { .. } | Sent::Delete { .. }),
+            WriteError::Changed(_) => true,
+            WriteError::Unknown(_) if lost_reply_counts_as_done() => return Some(WriteEnd::Done(None)),
+            WriteError::NotLeading
+            | WriteError::Outdated
+            | WriteError::Invalid(_)
+            | WriteError::Forbidden(_)
+            | WriteError::Blocked(_)
+            | WriteError::Throttled(..)
+            | WriteError::Unknown(_) => false,
+        };
+        if !is_read {
+            return Some(self.failed(error));
+        }
+        self.read = Follow::Due(Met::Error(error));
+        None
     }
 
     fn read(
@@ -280,6 +274,10 @@ impl WriteRun {
         (self.by_image_volume && !of_every_pod).then(|| why.clone())
     }
 
+    fn is_news(&self, error: WriteError) -> WriteEnd {
+        WriteEnd::Failed(WriteFailure { is_news: true, ..WriteFailure::new(error, self.what.as_str()) })
+    }
+
     fn failed(&self, error: WriteError) -> WriteEnd {
         WriteEnd::Failed(WriteFailure::new(error, self.what.as_str()))
     }
@@ -287,24 +285,14 @@ impl WriteRun {
     fn exists_and_is_ours(&self, object: Object, at: &ClusterRef) -> WriteEnd {
         let mut certificates = Certificate::ALL.into_iter().map(|certificate| certificate.secret_name(at));
         let has_certificate = certificates.any(|name| name == self.name);
-        match &object {
-            Object::Secret(secret) if has_certificate && certificate::kept_in(secret).is_none() => {
-                let name = &self.name;
-                let namespace = secret.metadata.namespace.as_deref().unwrap_or_default();
-                let secret = self.kind.called(namespace, name);
-                self.failed(WriteError::Invalid(format!(
-                    "{secret} lacks one of ca.crt, tls.crt and tls.key; delete it, and the operator creates it again"
-                )))
-            }
-            Object::Secret(_)
-            | Object::Cluster(_)
-            | Object::Pod(_)
-            | Object::Volume(_)
-            | Object::Service(_)
-            | Object::Budget(_)
-            | Object::NetworkPolicy(_)
-            | Object::Certificate(_) => WriteEnd::Done(Some(object)),
+        let is_whole = |secret: &Secret| !has_certificate || certificate::kept_in(secret).is_some();
+        if Secret::of(&object).is_none_or(|secret| is_whole(secret)) {
+            return WriteEnd::Done(Some(object));
         }
+        let secret = self.kind.called(&at.namespace, &self.name);
+        self.failed(WriteError::Invalid(format!(
+            "{secret} lacks one of ca.crt, tls.crt and tls.key; delete it, and the operator creates it again"
+        )))
     }
 }
 

@@ -65,7 +65,8 @@ impl World {
                 | Kind::Budget
                 | Kind::Secret
                 | Kind::NetworkPolicy
-                | Kind::Certificate,
+                | Kind::Certificate
+                | Kind::Backup,
                 Act::Create(_) | Act::Patch(_) | Act::PatchStatus(_) | Act::Evict { .. } | Act::Delete { .. },
             ) => {}
         }

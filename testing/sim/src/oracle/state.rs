@@ -153,7 +153,8 @@ impl World {
             | Kind::Budget
             | Kind::Secret
             | Kind::NetworkPolicy
-            | Kind::Certificate => {
+            | Kind::Certificate
+            | Kind::Backup => {
                 items(there, "/metadata/ownerReferences").iter().any(|owner| is_own(text(owner, "/uid")))
             }
         };

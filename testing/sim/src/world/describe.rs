@@ -195,7 +195,7 @@ impl World {
                     integer(object, "/spec/minAvailable").unwrap_or_default()
                 )],
                 Kind::Certificate => vec![format!("by {}", text(object, "/spec/issuerRef/name"))],
-                Kind::Secret | Kind::NetworkPolicy => Vec::new(),
+                Kind::Secret | Kind::NetworkPolicy | Kind::Backup => Vec::new(),
             };
             if deleting(object) {
                 words.push("deleting".to_owned());

@@ -197,7 +197,7 @@ impl Unread {
             Kind::Pod => Some(Self::Pods),
             Kind::Service => Some(Self::Services),
             Kind::Secret => Some(Self::Secrets),
-            Kind::Cluster | Kind::Budget | Kind::NetworkPolicy | Kind::Certificate => None,
+            Kind::Cluster | Kind::Budget | Kind::NetworkPolicy | Kind::Certificate | Kind::Backup => None,
         }
     }
 

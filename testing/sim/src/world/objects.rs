@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube_core::DeserializeGuard;
-use quorate_api::{EtcdCluster, EtcdRestore, keys};
+use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore, keys};
 use quorate_apistore::fields::{items, label, name, namespace, text};
 use quorate_apistore::{ApiError, ObjectKey, ResourceKey, Store};
 use quorate_manifests::Kind;
@@ -32,6 +32,7 @@ pub struct Parsed {
     secrets: Cache<Secret>,
     network_policies: Cache<NetworkPolicy>,
     certificates: Cache<Certificate>,
+    backups: Cache<EtcdBackup>,
 }
 
 type Cache<K> = BTreeMap<String, (String, Arc<K>)>;
@@ -47,6 +48,7 @@ pub fn resource(kind: Kind) -> ResourceKey {
         Kind::Secret => ("", "secrets"),
         Kind::NetworkPolicy => ("networking.k8s.io", "networkpolicies"),
         Kind::Certificate => (cert_manager::GROUP, "certificates"),
+        Kind::Backup => (keys::GROUP, "etcdbackups"),
     };
     ResourceKey::new(group, plural)
 }
@@ -93,6 +95,7 @@ impl Parsed {
             Kind::Secret => Object::Secret(parsed(&mut self.secrets, object, parse)),
             Kind::NetworkPolicy => Object::NetworkPolicy(parsed(&mut self.network_policies, object, parse)),
             Kind::Certificate => Object::Certificate(parsed(&mut self.certificates, object, parse)),
+            Kind::Backup => Object::Backup(parsed(&mut self.backups, object, parse)),
         }
     }
 }
@@ -125,7 +128,8 @@ fn watched(
             | Kind::Budget
             | Kind::Secret
             | Kind::NetworkPolicy
-            | Kind::Certificate => label(object, keys::CLUSTER) == Some(&at.name),
+            | Kind::Certificate
+            | Kind::Backup => label(object, keys::CLUSTER) == Some(&at.name),
         };
         own && namespace(object) == at.namespace
     });

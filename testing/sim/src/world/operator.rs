@@ -283,7 +283,6 @@ impl World {
                     None => Err(CallError::NoConnection(at)),
                 })
             }
-            Task::CreateBackup(backup) => Reply::BackupCreated(self.order_backup(&backup)),
             Task::Read { kind, name } => self.read(kind, &name),
             Task::Generate(order) => Reply::Keys(Ok(self.trust.generate(&order))),
             Task::Caches
@@ -297,7 +296,6 @@ impl World {
             | Task::Entry { .. }
             | Task::Site { .. }
             | Task::NodeSays { .. }
-            | Task::Backup { .. }
             | Task::CertificateRequests
             | Task::DryRun(_) => {
                 let sources = Sources { stale: None, old_list: false };
@@ -355,14 +353,11 @@ impl World {
             Task::Site { member, .. } => Some(Reply::Site(Ok(self.site_of(&member)))),
             // Words decide nothing.
             Task::NodeSays { .. } => Some(Reply::NodeSays(Ok(None))),
-            Task::Backup { name } => Some(Reply::Backup(Ok(self.backup(&name).map(Box::new)))),
             // What cert-manager cannot issue it says in the Certificate.
             Task::CertificateRequests => Some(Reply::CertificateRequests(Ok(Vec::new()))),
             Task::DryRun(write) => Some(Reply::DryRun(self.admit(&write))),
             Task::Read { kind, name } => Some(self.read(kind, &name)),
-            Task::Write(_) | Task::CreateBackup(_) | Task::Call { .. } | Task::Generate(_) => {
-                Some(self.carry_out(pass, task))
-            }
+            Task::Write(_) | Task::Call { .. } | Task::Generate(_) => Some(self.carry_out(pass, task)),
         }
     }
 

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
-use quorate_api::backup::EtcdBackup;
 use quorate_api::job::{Answer, Failure, FailureKind, ORDER, RestoreOrder, Source};
 use quorate_api::keys;
 use quorate_apistore::fields::{annotation, items, name, text};
@@ -15,8 +14,6 @@ use quorate_manifests::pod::ETCD;
 use quorate_model::auth::{Clients, Marked, Root};
 use quorate_model::guard::VolumeIdentity;
 use quorate_model::{ClusterUid, MemberId, MemberName, Token};
-use quorate_reconcile::WriteError;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::World;
@@ -63,12 +60,6 @@ pub fn restored_by_name(mut spec: Value) -> Value {
 }
 
 impl World {
-    /// The EtcdBackup of this name.
-    pub(super) fn backup(&self, name: &str) -> Option<EtcdBackup> {
-        let backup = self.store.shared(&self.key_of_backup(name))?;
-        EtcdBackup::deserialize(backup.as_ref()).ok()
-    }
-
     /// A person orders to restore the snapshot in place of the present data by an EtcdRestore of this name, or deletes the order.
     pub(super) fn order_restore(&mut self, order: &Value) -> Result<(), String> {
         let resource = ResourceKey::new(keys::GROUP, "etcdrestores");
@@ -83,7 +74,7 @@ impl World {
         let Some(id) = self.record().cluster_id else {
             return Err("there is no cluster id to name".to_owned());
         };
-        if self.backup(BACKUP).is_none() {
+        if self.object(Kind::Backup, BACKUP).is_none() {
             self.create_backup(BACKUP);
         }
         let object = json!({
@@ -115,22 +106,6 @@ impl World {
         let orders = self.store.objects(&ResourceKey::new(keys::GROUP, "etcdrestores"));
         let open = orders.iter().find(|order| text(order, "/spec/clusterID") == id);
         open.map(|order| name(order).to_owned())
-    }
-
-    /// The operator orders an EtcdBackup. None is taken here: no spec of the World asks for one before an upgrade or its end.
-    pub(super) fn order_backup(&mut self, backup: &EtcdBackup) -> Result<(), WriteError> {
-        let name = backup.metadata.name.as_deref().unwrap_or_default();
-        self.hear_api_server();
-        if backup.spec.existing.is_none() || self.faults.refuses("EtcdBackup", name) {
-            return Err(WriteError::Forbidden("it is not admitted".to_owned()));
-        }
-        let key = self.key_of_backup(name);
-        let object = serde_json::to_value(backup).expect("it is plain data");
-        let created = self.store.create(&key.resource, &self.at.namespace, object, false);
-        created.map(drop).map_err(|error| match error.code {
-            409 => WriteError::Exists,
-            _ => WriteError::Invalid(error.message),
-        })
     }
 
     /// A Job finds the object that an EtcdBackup stands for, which is another controller's: the same one, however often it is asked.

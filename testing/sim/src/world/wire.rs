@@ -139,7 +139,12 @@ impl World {
 
     /// Whether the API server would admit a write, without carrying it out.
     pub(super) fn admit(&self, write: &Write) -> Result<(), WriteError> {
-        if self.faults.refuses(write.kind.as_str(), &write.name) || !self.quota_admits(write) {
+        // None is taken here: no spec of the World asks for one before an upgrade or its end.
+        let is_taken = match &write.act {
+            Act::Create(backup) => write.kind == Kind::Backup && backup.pointer("/spec/existing").is_none(),
+            Act::Patch(_) | Act::PatchStatus(_) | Act::Evict { .. } | Act::Delete { .. } => false,
+        };
+        if is_taken || self.faults.refuses(write.kind.as_str(), &write.name) || !self.quota_admits(write) {
             let how = format!("{} is forbidden: a policy denies it", write.object());
             return Err(WriteError::Forbidden(how));
         }

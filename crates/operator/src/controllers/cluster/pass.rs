@@ -179,10 +179,6 @@ impl Worker {
                 let namespace = self.cluster.namespace.clone();
                 async move { Reply::NodeSays(node_says::read(shared, &namespace, &uid).await) }.boxed()
             }
-            Task::Backup { name } => {
-                let namespace = self.cluster.namespace.clone();
-                async move { Reply::Backup(backup::read(shared, &namespace, &name).await) }.boxed()
-            }
             Task::DryRun(write) => {
                 async move { Reply::DryRun(execute::dry_run(shared, &write).await) }.boxed()
             }
@@ -195,9 +191,6 @@ impl Worker {
             }
             Task::Write(write) => {
                 async move { Reply::Written(execute::write(shared, &write, not_after).await) }.boxed()
-            }
-            Task::CreateBackup(backup) => {
-                async move { Reply::BackupCreated(backup::create(shared, &backup).await) }.boxed()
             }
             Task::Call { at, call } => {
                 let client = self.clients.open(&at);

@@ -417,7 +417,12 @@ impl World {
                 let labels = object["metadata"]["labels"].as_object_mut();
                 labels.map(|labels| labels.remove(keys::CLUSTER));
             }
-            Kind::Pod | Kind::Cluster | Kind::Secret | Kind::NetworkPolicy | Kind::Certificate => {
+            Kind::Pod
+            | Kind::Cluster
+            | Kind::Secret
+            | Kind::NetworkPolicy
+            | Kind::Certificate
+            | Kind::Backup => {
                 object["metadata"]["labels"]["example.org/touched"] = Value::from("yes");
             }
         });
