@@ -15,14 +15,20 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_quota_that_refuses_a_pod_is_reported_and_raising_it_fixes_it() -> Result<()> {
+async fn a_quota_that_refuses_a_pod_is_reported_and_one_that_just_fits_holds_up_no_restart() -> Result<()> {
     let world = Kubernetes::start().await?;
     let quota = json!({"metadata": {"name": "small"}, "spec": {"hard": {"pods": "2"}}});
     let quotas = counted_quota(&world, "small", quota).await?;
-    world.create("demo", spec(3)).await?;
+    let mut three = spec(3);
+    three["podTemplate"] = json!({"spec": {"resources": {"requests": {"memory": "64Mi"}}}});
+    world.create("demo", three).await?;
     world.reports("demo", "exceeded quota: small").await?;
-    let raised = json!({"spec": {"hard": {"pods": "5"}}});
+    // There is room for the next Pod of a member only when the present one is gone.
+    let raised = json!({"spec": {"hard": {"pods": "3", "requests.memory": "192Mi"}}});
     quotas.patch("small", &PatchParams::default(), &Patch::Merge(raised)).await?;
+    world.settled("demo", 3).await?;
+    let template = json!({"spec": {"podTemplate": {"metadata": {"annotations": {"rolled": "true"}}}}});
+    world.patch("demo", template).await?;
     world.settled("demo", 3).await?;
     world.one_cluster_id("demo").await.map(drop)
 }
