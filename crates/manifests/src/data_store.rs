@@ -1,8 +1,5 @@
 //! The DataStore by which Kamaji keeps the control planes of its tenants in a cluster, and the credential that Kamaji has for that. The kind is
 //! Kamaji's own, and cluster-scoped: no owner reference can lead from it to an EtcdCluster, so it has labels, and the EtcdCluster a finalizer.
-//! [`report`]: what the condition says of it.
-
-pub mod report;
 
 use std::collections::BTreeSet;
 
@@ -48,8 +45,10 @@ const LIFE: &str = "90d";
 
 /// The finalizers by which the garbage collector deletes, or lets go of, what an object owns before it.
 pub const COLLECTOR: [&str; 2] = [FOREGROUND, ORPHAN];
-pub(crate) const FOREGROUND: &str = "foregroundDeletion";
-pub(crate) const ORPHAN: &str = "orphan";
+/// It deletes what it owns first.
+pub const FOREGROUND: &str = "foregroundDeletion";
+/// It lets go of what it owns.
+pub const ORPHAN: &str = "orphan";
 
 /// The longest name of an object without a namespace.
 const LONGEST_NAME: usize = 253;

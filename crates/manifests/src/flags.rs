@@ -153,7 +153,7 @@ pub(crate) fn compacts(flags: &[String]) -> bool {
 }
 
 /// Whether etcd never deletes a file of its log with these flags: `--max-wals=0` is without a bound.
-pub(crate) fn keeps_every_log(flags: &[String]) -> bool {
+pub fn keeps_every_log(flags: &[String]) -> bool {
     let value = |flag: &String| {
         let value = flag.trim_start_matches('-').strip_prefix("max-wals=")?;
         Some(!value.is_empty() && value.chars().all(|digit| digit == '0'))

@@ -5,7 +5,7 @@
 //! To Kubernetes: [`mod@request`] (Effect to the request that carries it out), made of [`pod`], [`volume`], [`service`],
 //! [`budget`], [`network_policy`], [`certificate`] and [`restore`]; [`backup`] and [`job`], what Jobs are ordered to do and the Jobs themselves;
 //! [`backup_before`], the EtcdBackup that the operator takes by itself; [`restored`], the one that stands for what is restored; [`user`],
-//! the Secret of an EtcdUser; [`data_store`], the DataStore of Kamaji; [`credentials`], which Secrets let somebody in; and [`mod@status`] (Snapshot and Plan to what people read).
+//! the Secret of an EtcdUser; [`data_store`], the DataStore of Kamaji; and [`credentials`], which Secrets let somebody in. What people read is in `quorate-status`.
 
 pub mod backup;
 pub mod backup_before;
@@ -35,10 +35,8 @@ pub mod restore;
 pub mod restored;
 pub mod service;
 pub mod site;
-pub mod status;
 pub mod target;
 pub mod template;
-pub mod trouble;
 pub mod user;
 pub mod volume;
 
@@ -47,8 +45,4 @@ pub use kind::Kind;
 pub use observe::{ClusterObjects, NameConflict, Observation, names_to_bootstrap, snapshot};
 pub use request::{Act, Context, Request, Write, merge_patch, request};
 pub use site::SiteQuestion;
-pub use status::{
-    BackupHealth, DataStoreHealth, EventText, Situation, Weight, events, explain, invalid_status, refusal,
-    status, weight,
-};
 pub use target::{AgentDelivery, DEFAULT_AGENT_IMAGE, Defaults, Invalid, IpFamily, OperatorPods, resolve};

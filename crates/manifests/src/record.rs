@@ -24,7 +24,7 @@ use quorate_model::{
     ClusterUid, Fingerprint, Instant, MemberName, Ordinal, Record, Revision, Target, Token, Uid,
 };
 
-pub(crate) use incarnation::write_order as ordered_by;
+pub use incarnation::write_order as ordered_by;
 
 use crate::{bootstrap, template};
 

@@ -318,7 +318,7 @@ pub fn accepted(cluster: &EtcdCluster) -> Cow<'_, EtcdCluster> {
 }
 
 /// The spec as it is recorded once it is accepted.
-pub(crate) fn to_accept(cluster: &EtcdCluster) -> String {
+pub fn to_accept(cluster: &EtcdCluster) -> String {
     serde_json::to_string(&cluster.spec).expect("a spec is plain data")
 }
 

@@ -2,8 +2,9 @@
 
 use crate::world::World;
 use quorate_api::{Explanation, Reason};
-use quorate_manifests::{BackupHealth, Kind};
+use quorate_manifests::Kind;
 use quorate_model::Span;
+use quorate_status::BackupHealth;
 use serde_json::json;
 
 fn says(healthy: Option<bool>, reason: Reason, message: &str) -> BackupHealth {

@@ -6,11 +6,12 @@ use crate::world::{World, generate};
 use k8s_openapi::api::core::v1::Secret;
 use quorate_api::cluster::TlsSpec;
 use quorate_api::{Reason, keys};
+use quorate_manifests::Kind;
 use quorate_manifests::certificate::{Generate, KeyPair, LeafContent, common_name, names, organizations};
-use quorate_manifests::{EventText, Kind};
 use quorate_model::certificate::Validity;
 use quorate_model::snapshot::Certificates;
 use quorate_model::{Ca, ClusterRef, Instant, Leaf, Span};
+use quorate_status::EventText;
 use serde_json::{Value, json};
 
 const DAY: u64 = 86_400;

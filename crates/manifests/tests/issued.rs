@@ -3,10 +3,11 @@
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use quorate_api::keys;
+use quorate_manifests::Kind;
 use quorate_manifests::certificate::names;
-use quorate_manifests::{EventText, Kind};
 use quorate_model::{ClusterRef, Leaf, Span};
 use quorate_pki::{Pair, authority, client_of_others, intermediate, leaf_of_others};
+use quorate_status::EventText;
 use serde_json::{Value, json};
 
 use crate::world::{BEGIN, World};

@@ -8,10 +8,7 @@ use std::fmt::Write as _;
 use crate::world::{World, plain};
 use quorate_api::status::{AgentDelivery, AgentDeliveryStatus, RecoveryResult, RecoveryStatus};
 use quorate_api::{EtcdCluster, EtcdClusterStatus, Explanation, Reason, ReasonOf, crd, crds, keys};
-use quorate_manifests::{
-    Act, Defaults, EventText, Kind, NameConflict, Situation, Write, events as status_events, explain,
-    invalid_status, refusal, resolve, status, trouble,
-};
+use quorate_manifests::{Act, Defaults, Kind, NameConflict, Write, resolve};
 use quorate_model::auth::{Clients, Marked, Orphan, SeenAuth};
 use quorate_model::effect::{ClaimOutlook, Foreign, Mixed, NoDowngrade, NoList, NoSnapshot, TooNew, Unsafe};
 use quorate_model::incarnation::Order;
@@ -22,6 +19,9 @@ use quorate_model::snapshot::{Alarm, AlarmKind, Database, Etcd, Listed};
 use quorate_model::{
     ClockDifference, ClusterId, ClusterUid, GuardVerdict, MemberId, MemberName, Minor, PeerUrl, Revision,
     Span, Uid, Version, Waiting,
+};
+use quorate_status::{
+    EventText, Situation, events as status_events, explain, invalid_status, refusal, status, trouble,
 };
 use serde_json::{Value, json};
 use strum::VariantNames;

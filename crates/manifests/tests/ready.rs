@@ -5,11 +5,12 @@ use std::fs;
 use std::path::Path;
 
 use quorate_api::{EtcdCluster, Explanation, Reason, crd};
-use quorate_manifests::trouble::with_trouble;
-use quorate_manifests::{Kind, NameConflict, invalid_status};
+use quorate_manifests::{Kind, NameConflict};
 use quorate_model::effect::{NoSnapshot, NotRestored};
 use quorate_model::restore::{RestoreCause, RestoreFailure};
 use quorate_model::{MemberName, Waiting};
+use quorate_status::invalid_status;
+use quorate_status::trouble::with_trouble;
 use serde_json::{Value, json};
 
 use crate::world::{World, cluster, plain};

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use crate::world::{World, plain};
 use quorate_api::Reason;
 use quorate_api::status::Phase;
-use quorate_manifests::{Kind, NameConflict, events, invalid_status};
+use quorate_manifests::{Kind, NameConflict};
 use quorate_model::auth::{Clients, Marked, Orphan, SeenAuth};
 use quorate_model::snapshot::{DefragmentAttempt, Hashes, KeysHash};
 use quorate_model::{MemberName, Revision, Span};
+use quorate_status::{events, invalid_status};
 use serde_json::{Value, json};
 
 fn reasons(world: &World) -> Vec<&str> {

@@ -13,8 +13,8 @@ use quorate_manifests::certificate::verify::{Presented, Verifier};
 use quorate_manifests::certificate::{Generate, KeyAlgorithm, KeyPair, LeafContent};
 use quorate_manifests::record::witness;
 use quorate_manifests::{
-    Act, BackupHealth, ClusterObjects, Context, DataStoreHealth, Defaults, EventText, Invalid, Kind,
-    NameConflict, Observation, Request, Situation, Write, events, request, snapshot, status,
+    Act, ClusterObjects, Context, Defaults, Invalid, Kind, NameConflict, Observation, Request, Write,
+    request, snapshot,
 };
 use quorate_model::auth::SeenAuth;
 use quorate_model::certificate::Validity;
@@ -28,6 +28,7 @@ use quorate_model::{
     ClusterId, Effect, EtcdCall, Instant, MemberId, MemberName, PeerUrl, Plan, Revision, Snapshot, Span,
     Version, Waiting,
 };
+use quorate_status::{BackupHealth, DataStoreHealth, EventText, Situation, events, status};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 

@@ -10,7 +10,7 @@ mod rewrites;
 mod tests;
 
 use quorate_api::{ConditionType, EtcdCluster, conditions};
-use quorate_manifests::DataStoreHealth;
+use quorate_status::DataStoreHealth;
 
 pub use decide::{Act, Decision, Seen, Stores, decide};
 pub use rewrites::{Contest, Rewrites};

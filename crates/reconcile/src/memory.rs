@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use quorate_api::Explanation;
-use quorate_manifests::{BackupHealth, DataStoreHealth, Kind, NameConflict};
+use quorate_manifests::{Kind, NameConflict};
 use quorate_model::auth::SeenAuth;
 use quorate_model::snapshot::{BackupState, DefaultsTurn};
 use quorate_model::{ClockDifference, ClusterId, ClusterRef, Instant, Snapshot};
+use quorate_status::{BackupHealth, DataStoreHealth};
 
 use crate::calm::Calm;
 use crate::comparing::Comparing;

@@ -21,11 +21,12 @@ use std::sync::Arc;
 use kube_core::Resource as _;
 use quorate_api::status::EtcdClusterStatus;
 use quorate_api::{EtcdCluster, Explanation};
-use quorate_manifests::trouble::with_trouble;
-use quorate_manifests::{BackupHealth, DataStoreHealth, Defaults, Invalid, NameConflict, Situation, status};
+use quorate_manifests::{Defaults, Invalid, NameConflict};
 use quorate_model::mutants::{Rule, is_broken};
 use quorate_model::snapshot::FRESH;
 use quorate_model::{ClockDifference, ClusterRef, ClusterUid, Effect, Instant, Plan, Snapshot};
+use quorate_status::trouble::with_trouble;
+use quorate_status::{BackupHealth, DataStoreHealth, Situation, status};
 
 use crate::command::{Command, CommandId, Purpose, Reply};
 use crate::memory::Memory;

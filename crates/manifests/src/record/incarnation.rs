@@ -63,7 +63,7 @@ fn read_order(by: &OrderedBy) -> Option<Order> {
 }
 
 /// Who ordered it, as status has it.
-pub(crate) fn write_order(order: &Order) -> OrderedBy {
+pub fn write_order(order: &Order) -> OrderedBy {
     match order {
         Order::Restore { name, uid } => OrderedBy {
             etcd_restore: Some(RestoreOrderRef { name: name.clone(), uid: uid.as_str().to_owned() }),

@@ -46,6 +46,6 @@ pub(crate) fn doubt(status: &EtcdClusterStatus, confirmed: Option<&String>) -> O
 }
 
 /// What a person writes to confirm the record with this hash.
-pub(crate) fn confirmation(hash: &str) -> String {
+pub fn confirmation(hash: &str) -> String {
     format!("{}={hash}", keys::CONFIRM_RECORD)
 }

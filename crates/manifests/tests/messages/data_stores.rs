@@ -2,10 +2,10 @@
 
 use crate::world::World;
 use quorate_api::keys;
-use quorate_manifests::DataStoreHealth;
-use quorate_manifests::data_store::report;
 use quorate_manifests::user::NoSigner;
 use quorate_model::ClusterRef;
+use quorate_status::DataStoreHealth;
+use quorate_status::data_store::report;
 use serde_json::{Value, json};
 
 /// What is said of a DataStore of Kamaji.

@@ -2,10 +2,12 @@
 
 use quorate_api::EtcdCluster;
 use quorate_api::cluster::TlsProvider;
-use quorate_manifests::data_store::{self as objects, report};
+use quorate_manifests::data_store as objects;
 use quorate_manifests::user::{NoSigner, Presence, Signer};
-use quorate_manifests::{Act as Writing, DataStoreHealth, observe};
+use quorate_manifests::{Act as Writing, observe};
 use quorate_model::Instant;
+use quorate_status::DataStoreHealth;
+use quorate_status::data_store::report;
 use serde_json::Value;
 
 use super::Contest;

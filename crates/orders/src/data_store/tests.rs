@@ -7,10 +7,11 @@ use k8s_openapi::api::core::v1::Secret;
 use quorate_api::{EtcdCluster, Reason, keys};
 use quorate_manifests::certificate::KeyPair;
 use quorate_manifests::user::{NoSigner, Own, Presence, Signer};
-use quorate_manifests::{Act as Writing, DataStoreHealth, data_store as objects};
+use quorate_manifests::{Act as Writing, data_store as objects};
 use quorate_model::certificate::Validity;
 use quorate_model::snapshot::{Authority, LeafCertificate, LeafSecret};
 use quorate_model::{ClusterRef, Fingerprint, Instant, ObservedObject, Span};
+use quorate_status::DataStoreHealth;
 use serde_json::{Value, json};
 
 use super::*;

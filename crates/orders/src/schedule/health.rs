@@ -4,8 +4,8 @@
 use kube_core::ResourceExt as _;
 use quorate_api::schedule::ScheduleCondition;
 use quorate_api::{EtcdBackupSchedule, Explanation, Reason, conditions, duration};
-use quorate_manifests::BackupHealth;
 use quorate_model::{Instant, Span};
+use quorate_status::BackupHealth;
 
 use super::cron::CronTimes;
 use super::decide::{at, delay};

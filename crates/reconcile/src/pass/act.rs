@@ -7,14 +7,15 @@ use kube_core::DeserializeGuard;
 use quorate_api::EtcdCluster;
 use quorate_manifests::record::witness;
 use quorate_manifests::request::{write_record, write_status};
-use quorate_manifests::trouble::{self, with_trouble};
-use quorate_manifests::{AgentDelivery, Context, Invalid, Request, Write, invalid_status, request};
+use quorate_manifests::{AgentDelivery, Context, Invalid, Request, Write, request};
 #[cfg(feature = "mutants")]
 use quorate_model::Plan;
 use quorate_model::snapshot::FRESH;
 use quorate_model::{
     ClockDifference, ClusterRef, ClusterUid, Effect, EtcdCall, Instant, KubeEffect, Snapshot, Span,
 };
+use quorate_status::invalid_status;
+use quorate_status::trouble::{self, with_trouble};
 
 use super::certificates::Issue;
 use super::write::{Owner, WriteEnd, WriteFailure, WriteRun};

@@ -5,9 +5,10 @@ use quorate_api::keys;
 use quorate_apistore::fields::{
     annotation, condition, deleting, entries, integer, items, label, name, text, uid,
 };
-use quorate_manifests::{Kind, explain};
+use quorate_manifests::Kind;
 use quorate_model::rotation::Rotation;
 use quorate_model::{Plan, Record};
+use quorate_status::explain;
 use serde_json::Value;
 
 use super::World;

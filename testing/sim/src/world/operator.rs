@@ -7,7 +7,7 @@ use std::mem;
 use std::sync::{Arc, LazyLock};
 
 use quorate_manifests::certificate::verify::{Presented, Verifier};
-use quorate_manifests::{Defaults, Kind, explain};
+use quorate_manifests::{Defaults, Kind};
 use quorate_model::mutants;
 use quorate_model::snapshot::{Answer, KeysHash, List, Listed, Pod, Proof, StatusReply};
 use quorate_model::{Effect, Instant, Leaf, MemberName, Plan};
@@ -15,6 +15,7 @@ use quorate_reconcile::{
     CallError, Clocks, Command, Event, Memory, Pass, PassEnd, Planned, Proved, Purpose, Reply, Task,
     WriteError,
 };
+use quorate_status::explain;
 
 use super::World;
 use super::addresses::Answers;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use quorate_manifests::BackupHealth;
 use quorate_model::{ClusterRef, Instant};
 use quorate_orders::schedule;
+use quorate_status::BackupHealth;
 
 use crate::controllers::cluster::Shared;
 use crate::controllers::cluster::indexes::OF_ENDPOINTS;

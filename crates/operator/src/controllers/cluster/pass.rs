@@ -8,12 +8,12 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
 use quorate_api::Explanation;
 use quorate_etcd::MemberClient;
-use quorate_manifests::{EventText, Weight, events, trouble, weight};
 use quorate_model::{ClusterRef, Effect, MemberName, Plan, Step, Waiting};
 use quorate_reconcile::{
     Command, CommandId, EffectError, Event, Memory, Pass, PassEnd, Planned, Purpose, Reply, Retry, Task,
     Versions, WriteError,
 };
+use quorate_status::{EventText, Weight, events, trouble, weight};
 use tokio::time::Instant;
 
 use super::Shared;

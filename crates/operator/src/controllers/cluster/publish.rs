@@ -9,11 +9,13 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Precon
 use kube::core::DynamicObject;
 use quorate_api::{EtcdCluster, Explanation, keys};
 use quorate_manifests::user::{NoSigner, Own, Presence, Signer, signer};
-use quorate_manifests::{Act as Writing, DataStoreHealth, Write, data_store as objects};
+use quorate_manifests::{Act as Writing, Write, data_store as objects};
 use quorate_model::auth::AuthStage;
 use quorate_model::{ClusterRef, Fingerprint, Instant, Span, Step};
 use quorate_orders::data_store::{self as orders, Act, Rewrites, Seen, Stores, decide};
 use quorate_reconcile::{Memory, Pass, Planned, Retry, WriteError};
+use quorate_status::DataStoreHealth;
+use quorate_status::data_store::report;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -447,7 +449,7 @@ impl Kinds<'_> {
                 }
                 let is_refused = matches!(error, WriteError::Invalid(_) | WriteError::Forbidden(_));
                 let is_told = is_refused || (again_and_again && error != WriteError::NotLeading);
-                (is_told.then(|| objects::report::refused(kind, &error.to_string())), retry.into())
+                (is_told.then(|| report::refused(kind, &error.to_string())), retry.into())
             }
             Undone::Keys(why) => {
                 let text = format!("the credential of Kamaji cannot be made: {why}");

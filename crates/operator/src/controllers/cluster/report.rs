@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kube::Resource as _;
 use quorate_api::{EtcdCluster, Explanation, Reason};
-use quorate_manifests::{EventText, Invalid};
+use quorate_manifests::Invalid;
 use quorate_model::snapshot::{AlarmKind, Certificates};
 use quorate_model::{Instant, MemberName, Snapshot, Span, Waiting};
 use quorate_reconcile::Planned;
+use quorate_status::EventText;
 
 use crate::controllers::cluster::Shared;
 use crate::controllers::cluster::metrics::{Figures, MemberFigures};

@@ -8,13 +8,17 @@ use super::metadata::{Package, packages};
 use crate::{cargo, children};
 
 /// The map of ARCHITECTURE.md. A crate that is missing here is a fault.
-const ARROWS: [(&str, &[&str]); 21] = [
+const ARROWS: [(&str, &[&str]); 22] = [
     ("quorate-model", &[]),
     ("quorate-planner", &["quorate-model"]),
     ("quorate-api", &[]),
     ("quorate-manifests", &["quorate-model", "quorate-api"]),
-    ("quorate-reconcile", &["quorate-model", "quorate-planner", "quorate-api", "quorate-manifests"]),
-    ("quorate-orders", &["quorate-model", "quorate-api", "quorate-manifests"]),
+    ("quorate-status", &["quorate-model", "quorate-api", "quorate-manifests"]),
+    (
+        "quorate-reconcile",
+        &["quorate-model", "quorate-planner", "quorate-api", "quorate-manifests", "quorate-status"],
+    ),
+    ("quorate-orders", &["quorate-model", "quorate-api", "quorate-manifests", "quorate-status"]),
     ("quorate-etcd", &["quorate-model"]),
     (
         "quorate-operator",
@@ -23,6 +27,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
             "quorate-planner",
             "quorate-api",
             "quorate-manifests",
+            "quorate-status",
             "quorate-reconcile",
             "quorate-orders",
             "quorate-etcd",
@@ -41,6 +46,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
             "quorate-model",
             "quorate-planner",
             "quorate-manifests",
+            "quorate-status",
             "quorate-api",
             "quorate-reconcile",
             "quorate-apistore",

@@ -30,7 +30,7 @@ fn faults_in(file: &Path, text: &str) -> Vec<String> {
         let name = NAMES.iter().find(|name| in_string(line, name))?;
         let place = format!("{}:{}", file.display(), number + 1);
         Some(format!(
-            "{place}: {name} in a string: make it a fact, and write its words in manifests, in status/waiting"
+            "{place}: {name} in a string: make it a fact, and write its words in crates/status, in waiting"
         ))
     });
     faults.collect()

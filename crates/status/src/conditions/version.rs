@@ -4,8 +4,8 @@ use quorate_api::Reason;
 use quorate_model::{MemberName, Version, Waiting};
 
 use super::Finding;
-use crate::status::picture::Picture;
-use crate::status::waiting::explain;
+use crate::picture::Picture;
+use crate::waiting::explain;
 
 pub(super) fn blocked(picture: &Picture<'_>) -> Finding {
     let refused = picture.waits(|waiting| {

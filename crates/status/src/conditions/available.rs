@@ -10,11 +10,11 @@ use quorate_model::MemberName;
 use quorate_model::snapshot::{Alarm, AlarmKind, BudgetPolicy, LED_AWAY_AFTER, Presence};
 
 use super::{Finding, coming_up, in_words, not_running, split, without_quorum};
-use crate::kind::Kind;
-use crate::service;
-use crate::status::picture::Picture;
-use crate::status::why_sick;
+use crate::picture::Picture;
 use crate::trouble::order_to_replace;
+use crate::why_sick;
+use quorate_manifests::kind::Kind;
+use quorate_manifests::service;
 
 pub(super) fn find(picture: &Picture<'_>) -> Finding {
     if let Some(text) = picture.waits(split) {

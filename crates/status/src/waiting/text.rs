@@ -10,8 +10,8 @@ use quorate_model::record::RecordDoubt;
 use quorate_model::snapshot::Database;
 use quorate_model::{ClusterId, MemberName, Revision};
 
-use crate::record::witness;
 use crate::trouble::order_to_replace;
+use quorate_manifests::record::witness;
 
 /// `demo-0, demo-1`.
 pub(super) fn names(members: &[MemberName]) -> String {

@@ -1,5 +1,7 @@
 //! The condition about the DataStore of Kamaji. It is another object, so who knows it passes the verdict in.
 
+pub mod report;
+
 use quorate_api::Explanation;
 
 use super::conditions::Finding;

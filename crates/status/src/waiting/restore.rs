@@ -62,7 +62,7 @@ pub(super) fn order(order: &Order, wait: &OrderWait) -> Row {
 }
 
 /// Who ordered another incarnation.
-pub(in crate::status) fn order_name(order: &Order) -> String {
+pub(crate) fn order_name(order: &Order) -> String {
     match order {
         Order::Restore { name, uid: _ } => format!("EtcdRestore {name}"),
         Order::Recovery { from } => format!("{}={from}", keys::RECOVER_QUORUM_FROM),

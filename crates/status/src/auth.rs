@@ -11,7 +11,7 @@ use super::conditions::Finding;
 use super::picture::Picture;
 use super::time;
 use super::waiting::{auth_not_ours, explain, text};
-use crate::certificate::CLIENT_USER;
+use quorate_manifests::certificate::CLIENT_USER;
 
 /// How many users one message names.
 const NAMED: usize = 5;

@@ -1,4 +1,4 @@
-//! Status, and the events that report its changes.
+//! What people read about an EtcdCluster: its status, the events that report its changes, and why a write or call failed.
 //!
 //! Status is a function of the observation, of the plan, and of the status before, from which only times are kept. The
 //! same input gives the same status, so that nothing is written when nothing has changed.
@@ -7,12 +7,13 @@ mod auth;
 mod backups;
 mod certificates;
 mod conditions;
-mod data_store;
+pub mod data_store;
 mod events;
 mod members;
 mod picture;
 mod quarantined;
 mod ready;
+pub mod trouble;
 mod waiting;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -23,15 +24,15 @@ use quorate_model::effect::OrderWait;
 use quorate_model::snapshot::Presence;
 use quorate_model::{Instant, Plan, Record, Snapshot, Version, Waiting};
 
-use crate::target::{self, Invalid};
-use crate::{connection, labels, record};
 use conditions::{Finding, set};
 use picture::Picture;
+use quorate_manifests::target::{self, Invalid};
+use quorate_manifests::{connection, labels, record};
 
 pub use backups::BackupHealth;
 pub use data_store::DataStoreHealth;
 pub use events::{EventText, events};
-pub(crate) use ready::with_trouble;
+use ready::with_trouble;
 pub use waiting::{Weight, explain, refusal, weight, why_sick};
 use waiting::{order_name, replace_command};
 

@@ -6,10 +6,10 @@ use quorate_api::{EtcdCluster, Explanation, Reason, keys};
 use quorate_model::ClusterRef;
 use serde_json::{Value, json};
 
-use super::{COLLECTOR, FIELD_MANAGER, FOREGROUND, ORPHAN, secret_name, tenants};
-use crate::observe::cluster_ref;
-use crate::status::DataStoreHealth;
-use crate::user::NoSigner;
+use super::DataStoreHealth;
+use quorate_manifests::data_store::{COLLECTOR, FIELD_MANAGER, FOREGROUND, ORPHAN, secret_name, tenants};
+use quorate_manifests::observe::cluster_ref;
+use quorate_manifests::user::NoSigner;
 
 /// How many tenants a message names.
 const NAMED: usize = 8;

@@ -8,9 +8,9 @@ use quorate_model::snapshot::{
 use quorate_model::target::Medium;
 
 use super::in_words;
-use crate::flags::keeps_every_log;
-use crate::status::picture::Picture;
-use crate::template::Template;
+use crate::picture::Picture;
+use quorate_manifests::flags::keeps_every_log;
+use quorate_manifests::template::Template;
 
 /// The smallest default quota: volumes for which it is too large are for tests.
 const SMALLEST_REPORTED: u64 = 16 << 20;

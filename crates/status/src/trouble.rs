@@ -4,8 +4,8 @@ use quorate_api::status::EtcdClusterStatus;
 use quorate_api::{ConditionType, Explanation, Reason, conditions, keys};
 use quorate_model::{Instant, MemberName, Snapshot};
 
-use crate::certificate::CLIENT_USER;
-use crate::kind::Kind;
+use quorate_manifests::certificate::CLIENT_USER;
+use quorate_manifests::kind::Kind;
 
 /// How a person orders to replace a member.
 pub(crate) fn order_to_replace(member: &str) -> String {
@@ -99,7 +99,7 @@ fn is_of_auth(error: &str) -> bool {
 pub fn with_trouble(mut status: EtcdClusterStatus, trouble: Option<&Explanation>) -> EtcdClusterStatus {
     let Some(trouble) = trouble else { return status };
     conditions::explain(&mut status.conditions, ConditionType::Progressing.as_str(), trouble);
-    crate::status::with_trouble(&mut status, trouble);
+    crate::with_trouble(&mut status, trouble);
     status
 }
 

@@ -7,7 +7,7 @@ use quorate_model::effect::{AuthChanging, AuthWait};
 use quorate_model::snapshot::KeptOutByAuth;
 
 use super::{Row, Stops, authority, moves, needs_person, queues, refusal};
-use crate::certificate::CLIENT_USER;
+use quorate_manifests::certificate::CLIENT_USER;
 
 pub(super) fn row(wait: &AuthWait) -> Row {
     match wait {
@@ -99,7 +99,7 @@ const WITH_TLS: &str = "Hand it over: kubectl patch etcdcluster NAME --type=merg
      the user root by a certificate of its own, and users, roles and passwords stay. Or switch it off: `etcdctl --user root auth disable`";
 
 /// Somebody enabled auth; `is_root`: so that the operator may do everything.
-pub(in crate::status) fn not_ours(is_root: bool) -> String {
+pub(crate) fn not_ours(is_root: bool) -> String {
     let so = if is_root {
         "The user of the operator has the role root there, so it goes on. But that is also the user of everybody who reads the Secrets \
          NAME-client-tls or NAME-connection"

@@ -5,8 +5,8 @@ use quorate_model::effect::Boot;
 use quorate_model::{Effect, KubeEffect, Waiting};
 
 use super::Finding;
-use crate::status::picture::Picture;
-use crate::status::waiting::{Stops, explain, stops};
+use crate::picture::Picture;
+use crate::waiting::{Stops, explain, stops};
 
 pub(super) fn find(picture: &Picture<'_>) -> Finding {
     if picture.seen.deleting {

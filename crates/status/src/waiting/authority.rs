@@ -6,7 +6,7 @@ use quorate_model::effect::{AuthorityWait, NotRotated, NotSigned, NotTaken, Unsa
 use quorate_model::rotation::{Rotation, RotationStage};
 
 use super::{Row, Stops, moves, needs_person, queues, refusal, waits};
-use crate::status::time;
+use crate::time;
 
 pub(super) fn row(wait: &AuthorityWait) -> Row {
     match wait {
@@ -110,7 +110,7 @@ fn rotating(rotation: &Rotation, why: &str) -> String {
 }
 
 /// What clients have to do, by when, and what ends the wait for them.
-pub(in crate::status) fn clients_have_time(rotation: &Rotation, until: Instant) -> String {
+pub(crate) fn clients_have_time(rotation: &Rotation, until: Instant) -> String {
     let Rotation { ca, from, to, stage, given: _, since: _, told: _ } = rotation;
     let until = time(until).0;
     match stage {
@@ -130,7 +130,7 @@ pub(in crate::status) fn clients_have_time(rotation: &Rotation, until: Instant) 
 }
 
 /// What holds a rotation up, and what is trusted meanwhile.
-pub(in crate::status) fn held_up(rotation: &Rotation, why: &Unsafe) -> String {
+pub(crate) fn held_up(rotation: &Rotation, why: &Unsafe) -> String {
     let Rotation { ca, from, to, stage, given: _, since, told: _ } = rotation;
     let said = refusal(why);
     let cure = if let Unsafe::NotTrusted(member) | Unsafe::EarlierPresented(member) = why {
