@@ -15,7 +15,7 @@ pub(crate) fn order_to_replace(member: &str) -> String {
     )
 }
 
-/// The API server refuses a write (`what` is its [`crate::Write::describe`]), until what its message names is changed.
+/// The API server refuses a write (`what` is its [`quorate_manifests::Write::describe`]), until what its message names is changed.
 pub fn write_refused(what: &str, answer: &str, seen: &Snapshot, now: Instant) -> Explanation {
     let answer = answer.trim_end_matches('.');
     let budget = format!(" {} ", Kind::Budget.as_str());
