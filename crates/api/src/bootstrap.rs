@@ -24,6 +24,15 @@ pub const DEFAULT_NOT_OLDER_THAN: u64 = 7 * 86_400;
 /// What the name of an EtcdBackup begins with that the operator creates for a restore.
 pub const RESTORED_PREFIX: &str = "restored-";
 
+impl EtcdBackup {
+    /// Whether the operator has created it for a restore.
+    pub fn is_for_restore(&self) -> bool {
+        let has_name = self.metadata.name.as_deref().is_some_and(|name| name.starts_with(RESTORED_PREFIX));
+        let mut owners = self.metadata.owner_references.iter().flatten();
+        has_name && owners.any(|owner| matches!(owner.kind.as_str(), "EtcdCluster" | "EtcdRestore"))
+    }
+}
+
 /// What the cluster begins with.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

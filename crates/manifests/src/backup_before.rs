@@ -10,7 +10,7 @@ use quorate_api::backup::{
     EtcdBackupStatus,
 };
 use quorate_api::cluster::{BackupBefore as Spec, DEFAULT_DELETION_DEADLINE, DEFAULT_UPGRADE_DEADLINE};
-use quorate_api::{EtcdBackup, EtcdCluster, conditions, duration, keys};
+use quorate_api::{EtcdBackup, EtcdCluster, duration, keys};
 use quorate_model::snapshot::{BackupBefore, BackupPurpose, BackupState};
 use quorate_model::{ClusterId, Instant, Span, Version};
 
@@ -148,7 +148,7 @@ impl Order<'_> {
             ));
         }
         let status = given.status.clone().unwrap_or_default();
-        let said = |what: &str, type_| format!("{what}{}", said(&status, type_));
+        let said = |what: &str, type_| format!("{what}{}", status.why(type_));
         match status.phase {
             Some(BackupPhase::Failed) => failed(&said("has failed", BackupCondition::Failed)),
             Some(BackupPhase::Running) => pending(true, &said("runs", BackupCondition::Running)),
@@ -257,10 +257,4 @@ fn too_old(status: &EtcdBackupStatus, before: BackupPurpose, now: Instant) -> Op
 
 fn instant(time: &Time) -> Instant {
     Instant(time.0.as_millisecond())
-}
-
-/// The reason and the message of a condition that holds.
-pub(crate) fn said(status: &EtcdBackupStatus, type_: BackupCondition) -> String {
-    let holds = conditions::find_true(&status.conditions, type_.as_str());
-    holds.map_or_else(String::new, |holds| format!(" ({}: {})", holds.reason, holds.message))
 }

@@ -14,9 +14,8 @@ use quorate_model::Revision;
 use quorate_model::restore::{Restore, RestoreCause, RestoreFailure};
 use serde_json::{Value, json};
 
-use crate::backup_before::said;
 use crate::flags;
-use crate::pod::Member;
+use crate::pod::member::Member;
 use crate::restored;
 
 /// What to do about a backup that cannot be restored.
@@ -125,7 +124,7 @@ pub(crate) fn of_backup(
         (Some(BackupPhase::Complete), Some(result)) => result,
         (Some(BackupPhase::Failed), _) => {
             let again = if ordered.is_some() { "Delete it, and another one follows" } else { hint.other };
-            let why = said(&status, BackupCondition::Failed);
+            let why = status.why(BackupCondition::Failed);
             return Err(not_ready(&name, &format!("has failed{why}. {again}")));
         }
         (_, _) => return Err(not_complete(&name, &status, hint)),
@@ -165,7 +164,7 @@ pub(crate) fn of_backup(
 /// Why it is not complete: what the last look for its object has come to, or what it does.
 fn not_complete(name: &str, status: &EtcdBackupStatus, hint: Hint) -> RestoreFailure {
     let Some(FailedLook { reason, message }) = &status.failed_look else {
-        let says = [BackupCondition::Running, BackupCondition::Pending].map(|one| said(status, one)).concat();
+        let says = [BackupCondition::Running, BackupCondition::Pending].map(|one| status.why(one)).concat();
         return not_ready(name, &format!("is not complete yet{says}"));
     };
     let message = format!(

@@ -9,7 +9,7 @@ use quorate_api::schedule::ListedUpTo;
 use quorate_api::{Destination, EtcdBackup, EtcdBackupSchedule, keys};
 use sha2::{Digest as _, Sha256};
 
-use crate::certificate::read::hex;
+use crate::certificate::parsed::hex;
 
 /// How many backups a page has: with the longest keys they fit into a termination message.
 pub const PAGE: usize = 10;

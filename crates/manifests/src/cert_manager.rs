@@ -1,32 +1,26 @@
 //! The Certificates of cert-manager, for `tls.provider: cert-manager`: what is asked of it, and what it says. It answers into Secrets that etcd never
 //! mounts: [`certificate::given`] copies from them.
 
-use std::borrow::Cow;
+pub(crate) mod object;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube_core::Resource;
 use quorate_api::cluster::{TlsProvider, TlsSpec};
 use quorate_api::{EtcdCluster, duration};
 use quorate_model::snapshot::{Asked, Issuance, IssuedLeaf, IssuedSecret, SeenCertificate};
 use quorate_model::{Ca, ClusterRef, ClusterUid, Leaf, ObservedObject};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::certificate::read::hex;
+use crate::certificate::parsed::hex;
 use crate::kind::Kind;
-use crate::request::Act;
+use crate::write::Act;
 use crate::{certificate, data_store, diff, labels};
+pub use object::{Certificate, GROUP, VERSION};
 
-/// The group of cert-manager's kinds.
-pub const GROUP: &str = "cert-manager.io";
-/// Their version.
-pub const VERSION: &str = "v1";
 /// On a CertificateRequest, and on a Secret that cert-manager keeps: the Certificate that it is for.
 pub const CERTIFICATE_NAME: &str = "cert-manager.io/certificate-name";
 
@@ -35,20 +29,6 @@ const ISSUER: &str = "Issuer";
 
 /// The life of a certificate, if the spec has none: cert-manager's own default.
 const LIFE_HOURS: u64 = 90 * 24;
-
-/// A Certificate, as far as it is read.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Certificate {
-    /// Its metadata.
-    #[serde(default)]
-    pub metadata: ObjectMeta,
-    /// What it asks for.
-    #[serde(default)]
-    pub spec: Value,
-    /// What cert-manager says of it.
-    #[serde(default)]
-    pub status: Value,
-}
 
 /// What was read of Certificates and of what cert-manager wrote for them.
 #[derive(Clone, Debug, Default)]
@@ -380,35 +360,6 @@ fn without_nulls(mut object: Value) -> Value {
         spec.retain(|_, field| !field.is_null());
     }
     object
-}
-
-impl Resource for Certificate {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        Kind::Certificate.as_str().into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        GROUP.into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        VERSION.into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "certificates".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
 }
 
 #[cfg(test)]

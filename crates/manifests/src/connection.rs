@@ -11,8 +11,8 @@ use quorate_model::{ClusterRef, ClusterUid};
 use serde_json::{Value, json};
 
 use crate::certificate::{self, CA, CERT, KEY, Kept};
-use crate::request::Act;
-use crate::{diff, labels, service};
+use crate::write::Act;
+use crate::{diff, labels, names, service};
 
 /// The entry `type`, which says what kind of service it is.
 pub const TYPE: &str = "etcd";
@@ -23,14 +23,9 @@ pub(crate) const SECRET_TYPE: &str = "servicebinding.io/etcd";
 /// The entries that the operator writes, or has removed where they do not apply. Others are left alone.
 const ENTRIES: [&str; 9] = ["type", "provider", "host", "port", "uri", "endpoints", CA, CERT, KEY];
 
-/// The name of the Secret.
-pub fn name(at: &ClusterRef) -> String {
-    format!("{}-connection", at.name)
-}
-
 /// The Secret with this client certificate; `None`: TLS is off.
 pub fn secret(cluster: &EtcdCluster, at: &ClusterRef, certificate: Option<&Kept<'_>>) -> Value {
-    let mut metadata = labels::owned(cluster, at, name(at));
+    let mut metadata = labels::owned(cluster, at, names::connection(at));
     metadata.labels.get_or_insert_default().extend(labels::not_backed_up());
     json!({
         "apiVersion": "v1",
@@ -94,7 +89,7 @@ pub(crate) fn act(
 
 /// That of this EtcdCluster, if it exists.
 pub(crate) fn own<'a>(secrets: &[&'a Secret], at: &ClusterRef, uid: &ClusterUid) -> Option<&'a Secret> {
-    let name = name(at);
+    let name = names::connection(at);
     let mut named = secrets.iter().filter(|secret| secret.metadata.name.as_ref() == Some(&name));
     named.find(|secret| labels::is_owned_by(&secret.metadata, uid)).copied()
 }

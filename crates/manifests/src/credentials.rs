@@ -6,14 +6,9 @@ use quorate_api::EtcdUser;
 use quorate_api::cluster::TlsSpec;
 use quorate_model::{ClusterRef, Leaf};
 
-use crate::certificate::{Certificate, given};
-use crate::{cert_manager, connection, data_store, user};
-
-/// Those that the operator writes for the cluster itself. The spec cannot name them as somebody else's.
-pub fn own_secrets(at: &ClusterRef) -> Vec<String> {
-    let certificates = Certificate::ALL.iter().map(|one| one.secret_name(at));
-    certificates.chain([connection::name(at), data_store::secret_name(at)]).collect()
-}
+use crate::certificate::given;
+use crate::names::own_secrets;
+use crate::{cert_manager, user};
 
 /// All of them: the cluster's own, those that cert-manager writes for it, whatever the spec says now, those that the spec names, and those of its
 /// EtcdUsers among these. Without a spec, those that it names are left out.

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use crate::certificate::{self, CA, CERT, Certificate, KEY, Order, ROOT_USER, order, private_key, rotation};
 use crate::labels::is_owned_by;
-use crate::request::Act;
 use crate::user::{self, Own, Presence, Signer};
-use crate::{diff, labels, service};
+use crate::write::Act;
+use crate::{diff, labels, names, service};
 
 /// The group of Kamaji's kinds.
 pub const GROUP: &str = "kamaji.clastix.io";
@@ -109,7 +109,7 @@ pub fn leads_to(at: &ClusterRef, found: &Value) -> bool {
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '.']))
     };
     let endpoints = found["spec"]["endpoints"].as_array().into_iter().flatten();
-    let own = [Certificate::Authority(Ca::Clients).secret_name(at), secret_name(at)];
+    let own = [Certificate::Authority(Ca::Clients).secret_name(at), names::data_store(at)];
     let refers = |outer: &str, inner: &str| {
         let secret = &found["spec"]["tlsConfig"][outer][inner]["secretReference"];
         secret["namespace"].as_str() == Some(&*at.namespace)
@@ -148,7 +148,7 @@ pub fn keys_of_cluster(cluster: &EtcdCluster, at: &ClusterRef) -> [String; 4] {
         format!("uid/{}", cluster.metadata.uid.as_deref().unwrap_or_default()),
         service_key(&service::client_name(at), &at.namespace),
         secret_key(&Certificate::Authority(Ca::Clients).secret_name(at), &at.namespace),
-        secret_key(&secret_name(at), &at.namespace),
+        secret_key(&names::data_store(at), &at.namespace),
     ]
 }
 
@@ -258,7 +258,7 @@ fn superfluous(found: &Value) -> Option<Value> {
 
 fn desired(cluster: &EtcdCluster, at: &ClusterRef, name: &str) -> Value {
     let part = |secret: &str, entry: &str| json!({ "secretReference": { "name": secret, "namespace": at.namespace, "keyPath": entry } });
-    let secret = secret_name(at);
+    let secret = names::data_store(at);
     let pair = |cert: &str, key: &str| json!({ "certificate": part(&secret, cert), "privateKey": part(&secret, key) });
     json!({
         "apiVersion": format!("{GROUP}/{VERSION}"),
@@ -282,11 +282,6 @@ fn desired(cluster: &EtcdCluster, at: &ClusterRef, name: &str) -> Value {
             },
         },
     })
-}
-
-/// The name of the Secret of the credential that Kamaji has: of the user root, and apart from that of the operator.
-pub fn secret_name(at: &ClusterRef) -> String {
-    format!("{}-root-client-tls", at.name)
 }
 
 /// The Secret of the name that the credential needs.
@@ -320,7 +315,7 @@ pub(crate) fn own_secret<'a>(
     at: &ClusterRef,
     secrets: &[&'a Secret],
 ) -> Option<&'a Secret> {
-    let name = secret_name(at);
+    let name = names::data_store(at);
     let mut named = secrets.iter().filter(|secret| secret.metadata.name.as_ref() == Some(&name));
     named.find(|secret| is_own_secret(cluster, secret)).copied()
 }
@@ -336,7 +331,14 @@ pub fn sign(
     let act = write(cluster, at, signer, own);
     let whose = (ROOT_USER.to_owned(), cluster.metadata.uid.clone().unwrap_or_default());
     let life = Span::seconds(duration::seconds(LIFE).unwrap_or(90 * 86_400));
-    order::of_user(whose, (at, secret_name(at)), act, (signer.pair.clone(), &signer.authority), life, now)
+    order::of_user(
+        whose,
+        (at, names::data_store(at)),
+        act,
+        (signer.pair.clone(), &signer.authority),
+        life,
+        now,
+    )
 }
 
 /// What brings all but the certificate to its desired form.
@@ -346,7 +348,7 @@ pub fn write(cluster: &EtcdCluster, at: &ClusterRef, signer: &Signer, own: Optio
 
 /// All but the certificate and its key; without what clients trust, and the key that signs, where one of both is not known: they are of one another.
 fn desired_secret(cluster: &EtcdCluster, at: &ClusterRef, signer: Option<&Signer>) -> Value {
-    let mut metadata = labels::owned(cluster, at, secret_name(at));
+    let mut metadata = labels::owned(cluster, at, names::data_store(at));
     let all = metadata.labels.get_or_insert_default();
     all.extend(labels::not_backed_up());
     all.extend(cluster.metadata.uid.clone().map(|uid| (keys::CLUSTER_UID.to_owned(), uid)));

@@ -10,9 +10,9 @@ use quorate_model::target::Medium;
 use quorate_model::{Minor, Target};
 
 use crate::certificate::PEER_NAME;
-use crate::pod::Member;
+use crate::defaults::Invalid;
+use crate::pod::member::Member;
 use crate::service::{CLIENT_PORT, METRICS_PORT, PEER_PORT};
-use crate::target::Invalid;
 
 /// Where a member's volume is mounted.
 pub const VOLUME_DIR: &str = "/var/lib/etcd";

@@ -8,7 +8,8 @@
 
 mod draft;
 mod scratch;
-mod template;
+pub(crate) mod template;
+mod terms;
 mod verify;
 
 use k8s_openapi::api::batch::v1::Job;
@@ -19,36 +20,12 @@ use quorate_api::job::{
 };
 use quorate_api::{EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore};
 
-use crate::Defaults;
 use crate::backup::ExistingOrder;
-use crate::pod::FETCH;
-use crate::restored;
+use crate::defaults::Defaults;
 use draft::{Draft, secret_volume};
-pub(crate) use template::{as_members, template_of_cluster};
+pub(crate) use template::template_of_cluster;
+pub use terms::{CONTAINER, FETCHES, Terms};
 pub use verify::verify;
-
-/// The container with the answer.
-pub const CONTAINER: &str = "agent";
-/// The init container of a restore test, which fetches the backup. It answers if it cannot.
-pub const FETCHES: &str = FETCH;
-
-/// What the Jobs of all tasks are made with.
-#[derive(Clone, Copy, Debug)]
-pub struct Terms<'a> {
-    /// How long it may take.
-    pub seconds: i64,
-    /// The EtcdCluster that it is for, if that exists.
-    pub cluster: Option<&'a EtcdCluster>,
-    /// What specs may leave out.
-    pub defaults: &'a Defaults,
-}
-
-impl<'a> Terms<'a> {
-    /// With these.
-    pub fn new(seconds: i64, cluster: Option<&'a EtcdCluster>, defaults: &'a Defaults) -> Self {
-        Self { seconds, cluster, defaults }
-    }
-}
 
 /// The Job of an attempt of a backup.
 pub fn backup(
@@ -79,7 +56,7 @@ pub fn remove(backup: &EtcdBackup, order: &RemoveOrder, removal: u32, terms: Ter
 /// The Job of a try to see the object of an EtcdBackup that stands for an existing one.
 pub fn inspect(backup: &EtcdBackup, order: &ExistingOrder, attempt: u32, terms: Terms<'_>) -> Job {
     let mut draft = Draft::of_backup(backup, terms);
-    if restored::is_for_restore(backup) {
+    if backup.is_for_restore() {
         // It reads what the members of a restore read next, and as they do.
         draft.is_no_member();
     }

@@ -6,7 +6,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube_core::Resource;
 use quorate_api::{EtcdBackup, EtcdCluster};
 
-use crate::cert_manager;
+use crate::cert_manager::object::Certificate;
 
 /// A kind of object that is read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,7 +58,7 @@ impl Kind {
             Self::Budget => PodDisruptionBudget::url_path(&(), namespace),
             Self::Secret => Secret::url_path(&(), namespace),
             Self::NetworkPolicy => NetworkPolicy::url_path(&(), namespace),
-            Self::Certificate => cert_manager::Certificate::url_path(&(), namespace),
+            Self::Certificate => Certificate::url_path(&(), namespace),
             Self::Backup => EtcdBackup::url_path(&(), namespace),
         }
     }

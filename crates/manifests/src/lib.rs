@@ -1,6 +1,9 @@
 //! Translation between the domain model and Kubernetes objects, both ways, and nothing else: no client, no clock, no
 //! randomness, no decisions.
 //!
+//! The ground, of which the rest is made: [`Kind`], [`names`], [`labels`], [`ClusterObjects`] (what was observed), [`Write`] (one write and its request), [`Defaults`] and
+//! [`Invalid`], [`certificate::kinds`], [`certificate::parsed`], and the input of a Pod ([`pod::Member`]). No file rests on one that rests on it.
+//!
 //! From Kubernetes: [`target`] (spec to Target), [`record`] (status to Record), [`observe`] (objects to Snapshot).
 //! To Kubernetes: [`mod@request`] (Effect to the request that carries it out), made of [`pod`], [`volume`], [`service`],
 //! [`budget`], [`network_policy`], [`certificate`] and [`restore`]; [`backup`] and [`job`], what Jobs are ordered to do and the Jobs themselves;
@@ -17,6 +20,7 @@ pub mod certificate;
 pub mod connection;
 pub mod credentials;
 pub mod data_store;
+mod defaults;
 mod diff;
 pub mod flags;
 pub mod fleet;
@@ -25,7 +29,9 @@ pub mod job;
 pub mod kind;
 pub mod labels;
 mod metadata;
+pub mod names;
 pub mod network_policy;
+mod objects;
 pub mod observe;
 pub mod pod;
 mod quorum_recovery;
@@ -39,10 +45,14 @@ pub mod target;
 pub mod template;
 pub mod user;
 pub mod volume;
+mod write;
 
+pub use defaults::{AgentDelivery, DEFAULT_AGENT_IMAGE, Defaults, Invalid, IpFamily, OperatorPods};
 pub use images::{AllowedImages, ImagePrefix, NoImagePrefix};
 pub use kind::Kind;
-pub use observe::{ClusterObjects, NameConflict, Observation, names_to_bootstrap, snapshot};
-pub use request::{Act, Context, Request, Write, merge_patch, request};
+pub use objects::{ClusterObjects, NameConflict, cluster_ref};
+pub use observe::{Observation, names_to_bootstrap, snapshot};
+pub use request::{Context, Request, merge_patch, request};
 pub use site::SiteQuestion;
-pub use target::{AgentDelivery, DEFAULT_AGENT_IMAGE, Defaults, Invalid, IpFamily, OperatorPods, resolve};
+pub use target::resolve;
+pub use write::{Act, Write};

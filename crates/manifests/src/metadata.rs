@@ -12,11 +12,11 @@ use quorate_api::{EtcdCluster, keys};
 use quorate_model::{Ca, ClusterRef, ClusterUid, ManagedObject, ObservedObject};
 use serde_json::{Value, json};
 
-use crate::certificate::{self, Certificate};
+use crate::certificate::kinds::{self, Certificate};
 use crate::kind::Kind;
 use crate::labels::is_owned_by;
-use crate::observe::ClusterObjects;
-use crate::{connection, diff, service};
+use crate::objects::{ClusterObjects, member_name};
+use crate::{diff, names, service};
 
 /// Labels that only the operator sets, besides those with its prefix. The definition refuses them; this also covers an older one.
 const OURS: [&str; 4] = [keys::APP, keys::NAME, keys::INSTANCE, keys::MANAGED_BY];
@@ -269,7 +269,7 @@ fn own<'a>(
         named.is_some_and(|named| named == uid.as_str())
     };
     for meta in seen.volumes.iter().map(|volume| &volume.metadata).filter(|meta| of_this(meta)) {
-        if let Some(member) = crate::observe::member_name(meta, at) {
+        if let Some(member) = member_name(meta, at) {
             own.push((ManagedObject::Volume(member), meta));
         }
     }
@@ -277,12 +277,11 @@ fn own<'a>(
         let Some(name) = meta.name.clone() else { continue };
         let is = |certificate: Certificate| certificate.secret_name(at) == name;
         let is_leaf = is_owned_by(meta, uid) && Certificate::ALL.into_iter().any(is);
-        let is_authority = certificate::is_of_authority(meta, at)
-            && of_this(meta)
-            && certificate::read::is_authority_of(meta, at, uid);
+        let is_authority =
+            kinds::is_of_authority(meta, at) && of_this(meta) && kinds::is_authority_of(meta, at, uid);
         if is_leaf || is_authority {
             own.push((ManagedObject::Secret(name), meta));
-        } else if name == connection::name(at) && is_owned_by(meta, uid) {
+        } else if name == names::connection(at) && is_owned_by(meta, uid) {
             own.push((ManagedObject::Connection, meta));
         }
     }
@@ -315,7 +314,7 @@ pub(crate) fn called(object: &ManagedObject, at: &ClusterRef) -> (Kind, String) 
         ManagedObject::DisruptionBudget => (Kind::Budget, at.name.clone()),
         ManagedObject::NetworkPolicy => (Kind::NetworkPolicy, at.name.clone()),
         ManagedObject::Secret(name) => (Kind::Secret, name.clone()),
-        ManagedObject::Connection => (Kind::Secret, connection::name(at)),
+        ManagedObject::Connection => (Kind::Secret, names::connection(at)),
         ManagedObject::PeerService => (Kind::Service, at.name.clone()),
         ManagedObject::ClientService => (Kind::Service, service::client_name(at)),
     }

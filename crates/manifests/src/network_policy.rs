@@ -12,8 +12,8 @@ use quorate_model::snapshot::{self, Presence};
 use quorate_model::{ClusterRef, ClusterUid};
 use serde_json::{Map, Value, json};
 
+use crate::defaults::{Defaults, OperatorPods};
 use crate::service::{CLIENT_PORT, METRICS_PORT, PEER_PORT, PROBE_PORT};
-use crate::target::{Defaults, OperatorPods};
 use crate::{diff, labels};
 
 pub(crate) use check::check;

@@ -12,15 +12,13 @@ mod services;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
-use k8s_openapi::api::networking::v1::NetworkPolicy;
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube_core::Resource;
 use quorate_api::cluster::{
     AfterRestore, DEFAULT_GRACE_PERIOD, DEFAULT_KEEP_VOLUMES, MAX_SIZE, OperatorDefaults, TlsProvider,
 };
-use quorate_api::{EtcdCluster, EtcdRestore, duration, keys};
+use quorate_api::{EtcdCluster, duration, keys};
 use quorate_model::auth::AuthPolicy;
 use quorate_model::quorum_recovery::RecoverFrom;
 use quorate_model::snapshot::{
@@ -34,49 +32,17 @@ use quorate_model::{
 use serde_json::Value;
 
 use crate::certificate::{Certificate, given};
+use crate::defaults::{AgentDelivery, Defaults, Invalid};
 use crate::kind::Kind;
 use crate::labels::{self, is_labelled, is_owned_by};
-use crate::target::{self, AgentDelivery, Defaults, Existing, ExistingData, Invalid};
+use crate::objects::{ClusterObjects, cluster_ref, member_name};
+use crate::target::{self, Existing, ExistingData};
 use crate::{
-    backup_before, bootstrap, budget, certificate, connection, data_store, metadata, network_policy, record,
-    restore, service, volume,
+    backup_before, bootstrap, budget, certificate, connection, data_store, metadata, names, network_policy,
+    record, restore, service, volume,
 };
 
 pub use cut::{cut, trim};
-
-/// The observed objects with the label of the cluster, and the names that the executor found taken.
-#[derive(Clone, Debug)]
-pub struct ClusterObjects<'a> {
-    /// The EtcdCluster.
-    pub cluster: &'a EtcdCluster,
-    /// Pods.
-    pub pods: Vec<&'a Pod>,
-    /// Volumes.
-    pub volumes: Vec<&'a PersistentVolumeClaim>,
-    /// Services.
-    pub services: Vec<&'a Service>,
-    /// Budgets.
-    pub budgets: Vec<&'a PodDisruptionBudget>,
-    /// Secrets, with their data.
-    pub secrets: Vec<&'a Secret>,
-    /// Policies of the network.
-    pub network_policies: Vec<&'a NetworkPolicy>,
-    /// The EtcdRestores that name the cluster.
-    pub restores: Vec<&'a EtcdRestore>,
-    /// Objects that the executor could not create because the name was taken. Those that belong to the cluster are left out.
-    pub conflicts: Vec<NameConflict>,
-}
-
-/// An object that has one of our names and is not owned by this EtcdCluster.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NameConflict {
-    /// Its kind.
-    pub kind: Kind,
-    /// Its name.
-    pub name: String,
-    /// What made it, if the object shows that: see [`labels::made_by`]. Of a name that could not be read, why.
-    pub made_by: Option<String>,
-}
 
 /// The names that B2 to B4 create objects under. Before the first of these steps they are read, since the watches select on the label of the
 /// cluster and do not show objects of other programs.
@@ -237,12 +203,6 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
             .or(unknown_authority)
             .or(unreadable_order),
     })
-}
-
-/// Which cluster an EtcdCluster is.
-pub fn cluster_ref(cluster: &EtcdCluster) -> ClusterRef {
-    let meta = &cluster.metadata;
-    ClusterRef::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
 }
 
 /// Where status was lost, the planner commits the version that runs without a template. The Pods of a cluster that runs are then built from
@@ -439,12 +399,6 @@ fn read_volumes(
     ours.map(|(name, seen)| (name, volume::read(seen, at, cluster_deleted))).collect()
 }
 
-/// The member that an object of one is named after.
-pub(crate) fn member_name(meta: &ObjectMeta, at: &ClusterRef) -> Option<MemberName> {
-    let name = MemberName::new(meta.name.as_ref()?);
-    at.ordinal(&name).map(|_| name)
-}
-
 /// Objects that have names of this cluster and are not owned by it: observed, or found by the executor.
 fn foreign(seen: &ClusterObjects<'_>, at: &ClusterRef, uid: &ClusterUid) -> BTreeMap<ManagedObject, String> {
     let mut names = Names { at, uid, foreign: BTreeMap::new() };
@@ -473,7 +427,7 @@ fn foreign(seen: &ClusterObjects<'_>, at: &ClusterRef, uid: &ClusterUid) -> BTre
 /// Leaves are owned by the EtcdCluster. An authority is not: the next cluster of that name takes it.
 fn is_own_secret(meta: &ObjectMeta, at: &ClusterRef, uid: &ClusterUid) -> bool {
     let is_authority = certificate::is_of_authority(meta, at);
-    is_owned_by(meta, uid) || (is_authority && certificate::read::is_authority_of(meta, at, uid))
+    is_owned_by(meta, uid) || (is_authority && certificate::is_authority_of(meta, at, uid))
 }
 
 struct Names<'a> {
@@ -512,7 +466,7 @@ fn managed_object(kind: Kind, name: &str, at: &ClusterRef) -> Option<ManagedObje
         Kind::Service => (name == service::client_name(at)).then_some(ManagedObject::ClientService),
         Kind::Budget => (name == at.name).then_some(ManagedObject::DisruptionBudget),
         Kind::NetworkPolicy => (name == at.name).then_some(ManagedObject::NetworkPolicy),
-        Kind::Secret if name == connection::name(at) => Some(ManagedObject::Connection),
+        Kind::Secret if name == names::connection(at) => Some(ManagedObject::Connection),
         Kind::Secret => {
             let mut secrets = Certificate::ALL.into_iter().map(|certificate| certificate.secret_name(at));
             secrets.any(|secret| secret == name).then(|| ManagedObject::Secret(name.to_owned()))

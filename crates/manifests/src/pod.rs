@@ -5,41 +5,31 @@
 //! and flags of the user never replace those of the member's identity.
 
 mod containers;
+pub(crate) mod member;
 mod placement;
 pub(crate) mod resources;
 
 use k8s_openapi::api::core::v1::PodSecurityContext;
 use quorate_api::cluster::PodSpec;
-use quorate_api::{EtcdCluster, keys, quantity};
+use quorate_api::{keys, quantity};
 use quorate_model::effect::Boot;
-use quorate_model::quorum_recovery::QuorumRecovery;
-use quorate_model::restore::Restore;
 use quorate_model::target::Medium;
-use quorate_model::{ClusterId, ClusterRef, Leaf, MemberName, PeerUrl, Target, Token};
+use quorate_model::{ClusterRef, Leaf};
 use serde_json::{Value, json};
 
 use crate::certificate::Certificate;
 use crate::flags;
 use crate::labels;
-use crate::target::IpFamily;
 use crate::template::Template;
 use crate::{bootstrap, quorum_recovery};
 
 pub(crate) use containers::{AGENT, AGENT_DIR, AGENT_VOLUME, RESTORED, install_from, restricted};
+pub use containers::{FETCH, INSTALL};
+pub use member::{ETCD, Member};
 pub(crate) use placement::one_to_a_node;
-
-/// The container of etcd itself.
-pub const ETCD: &str = "etcd";
-/// The init container that brings the agent's program into the Pod.
-pub const INSTALL: &str = "install";
-/// The init container that fetches what a member restores.
-pub const FETCH: &str = "fetch";
 
 /// User and group of every process.
 const USER: u32 = 10001;
-
-/// The shape of the Pod that this release makes. A change of it is rolled out, also where the agent's image has the same name.
-pub(crate) const POD_LAYOUT: u32 = 7;
 
 /// Names the empty directories for which the cluster autoscaler need not keep a node.
 const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes";
@@ -60,51 +50,6 @@ const GRACE_SECONDS: u32 = 30;
 /// The shortest grace period with which a stop loses nothing, in seconds.
 pub fn shortest_grace(flags: &[String]) -> u32 {
     STOP_SECONDS + (2 * flags::election_timeout(flags)).div_ceil(1000)
-}
-
-/// The member of the Pod, and how it starts.
-#[derive(Clone, Copy, Debug)]
-pub struct Member<'a> {
-    /// The EtcdCluster, which will own it.
-    pub cluster: &'a EtcdCluster,
-    /// Which cluster.
-    pub at: &'a ClusterRef,
-    /// The committed target.
-    pub target: &'a Target,
-    /// `--initial-cluster-token`.
-    pub token: &'a Token,
-    /// The cluster ID, once it is recorded.
-    pub cluster_id: Option<ClusterId>,
-    /// The member.
-    pub name: &'a MemberName,
-    /// How etcd boots.
-    pub boot: Boot,
-    /// What it restores before etcd starts, if `boot` is [`Boot::Restore`].
-    pub restore: Option<&'a Restore>,
-    /// The recovery of the quorum, if one is under way.
-    pub quorum_recovery: Option<&'a QuorumRecovery>,
-    /// `--initial-cluster`.
-    pub peers: &'a [(MemberName, PeerUrl)],
-    /// The image of the agent.
-    pub agent_image: &'a str,
-    /// The agent comes by an image volume; otherwise by an init container.
-    pub by_image_volume: bool,
-    /// The generation of trust that its agent waits for.
-    pub trust: u32,
-    /// The family of its address.
-    pub ip_family: IpFamily,
-    /// Its PriorityClass, if the template names none.
-    pub priority_class: Option<&'a str>,
-}
-
-impl<'a> Member<'a> {
-    /// What its agent restores before etcd starts.
-    pub(crate) fn restored_from(&self) -> Option<&'a Restore> {
-        match self.boot {
-            Boot::Restore => self.restore,
-            Boot::New | Boot::Join | Boot::Resume | Boot::Read | Boot::Extract => None,
-        }
-    }
 }
 
 /// The Pod.

@@ -13,7 +13,7 @@ use quorate_model::{MemberName, Revision};
 use serde_json::{Value, json};
 
 use crate::bootstrap;
-use crate::pod::{ETCD, Member};
+use crate::pod::member::{ETCD, Member};
 
 /// The agent's command in such a Pod.
 pub(crate) const COMMAND: &str = "recover";

@@ -4,10 +4,10 @@ mod incarnation;
 mod quorum_recovery;
 mod replacement;
 mod rotation;
+mod time;
 pub mod witness;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use quorate_api::cluster;
 use quorate_api::status::{
     AbandonedReason, AgentDelivery, AgentDeliveryStatus, AuthStatus, AuthorityStatus, BootstrapStatus,
@@ -27,6 +27,7 @@ use quorate_model::{
 pub use incarnation::write_order as ordered_by;
 
 use crate::{bootstrap, template};
+use time::{micro, timestamp};
 
 /// The recorded facts in a status; an empty or unreadable part counts as not recorded. Members in a phase that only a newer
 /// operator knows are left out.
@@ -391,12 +392,4 @@ fn write_retention(retention: Retention) -> cluster::Retention {
         Retention::Retain => cluster::Retention::Retain,
         Retention::Delete => cluster::Retention::Delete,
     }
-}
-
-fn micro(at: Instant) -> MicroTime {
-    MicroTime(timestamp(at))
-}
-
-fn timestamp(at: Instant) -> Timestamp {
-    Timestamp::from_millisecond(at.0).unwrap_or(Timestamp::UNIX_EPOCH)
 }

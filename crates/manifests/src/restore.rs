@@ -15,7 +15,7 @@ use quorate_model::{ClusterId, Instant, MemberName, Record, Snapshot, Span, Uid}
 
 use crate::backup_before::in_place;
 use crate::bootstrap::{self, Hint};
-use crate::observe;
+use crate::objects::cluster_ref;
 use crate::restored;
 
 /// What to do where the backup of an EtcdRestore cannot be restored.
@@ -135,7 +135,7 @@ pub fn is_of_earlier_incarnation(cluster: &EtcdCluster, volume: &str) -> bool {
     let Some(present) = cluster.status.as_ref().and_then(|status| status.incarnation.as_ref()) else {
         return false;
     };
-    let ordinal = observe::cluster_ref(cluster).ordinal(&MemberName::new(volume));
+    let ordinal = cluster_ref(cluster).ordinal(&MemberName::new(volume));
     ordinal.is_some_and(|ordinal| ordinal.0 < present.first_ordinal)
 }
 
@@ -181,4 +181,15 @@ fn if_read(restore: &EtcdRestore, ordered: &RestoreStatus) -> Result<Restore, Re
         auth_enabled: seen.auth_enabled,
         ..ordered.clone()
     }))
+}
+
+/// Whether a restore waits for an EtcdBackup that the operator has created for one.
+pub fn is_awaited(backup: &EtcdBackup, cluster: Option<&EtcdCluster>, restore: Option<&EtcdRestore>) -> bool {
+    let by_cluster = cluster
+        .filter(|cluster| restored::is_owned_by(backup, &cluster.metadata))
+        .and_then(bootstrap::backup_to_read);
+    let by_restore =
+        restore.filter(|restore| restored::is_owned_by(backup, &restore.metadata) && !has_ended(restore));
+    let by_restore = by_restore.and_then(|restore| restore.spec.snapshot.backup_name(&restore.metadata));
+    by_cluster.or(by_restore).is_some_and(|name| backup.metadata.name.as_ref() == Some(&name))
 }

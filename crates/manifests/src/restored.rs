@@ -4,36 +4,19 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
 use k8s_openapi::jiff::Timestamp;
 use quorate_api::backup::{BackupSource, DEFAULT_RETRIES, EtcdBackupSpec, ExistingObject, JobTemplate};
-use quorate_api::bootstrap::{RESTORED_PREFIX, RestoreSource, RestoreSpec, SnapshotOf};
+use quorate_api::bootstrap::{RestoreSource, RestoreSpec, SnapshotOf};
 use quorate_api::latest::LatestBackup;
 use quorate_api::{Destination, EtcdBackup, EtcdCluster, EtcdRestore, keys};
 
-use crate::{bootstrap, job};
+use crate::job::template::as_members;
 
 /// How long it looks: a year. A person may mend the store, or a backup come into it, long after the restore was ordered.
 const DEADLINE: &str = "8760h";
-
-/// Whether the operator has created an EtcdBackup for a restore.
-pub fn is_for_restore(backup: &EtcdBackup) -> bool {
-    let has_name = backup.metadata.name.as_deref().is_some_and(|name| name.starts_with(RESTORED_PREFIX));
-    let mut owners = backup.metadata.owner_references.iter().flatten();
-    has_name && owners.any(|owner| matches!(owner.kind.as_str(), "EtcdCluster" | "EtcdRestore"))
-}
 
 /// Whether an EtcdBackup was created for the object with this metadata.
 pub fn is_owned_by(backup: &EtcdBackup, meta: &ObjectMeta) -> bool {
     let mut owners = backup.metadata.owner_references.iter().flatten();
     meta.uid.is_some() && owners.any(|owner| Some(&owner.uid) == meta.uid.as_ref())
-}
-
-/// Whether a restore waits for an EtcdBackup that the operator has created for one.
-pub fn is_awaited(backup: &EtcdBackup, cluster: Option<&EtcdCluster>, restore: Option<&EtcdRestore>) -> bool {
-    let by_cluster =
-        cluster.filter(|cluster| is_owned_by(backup, &cluster.metadata)).and_then(bootstrap::backup_to_read);
-    let by_restore = restore
-        .filter(|restore| is_owned_by(backup, &restore.metadata) && !crate::restore::has_ended(restore));
-    let by_restore = by_restore.and_then(|restore| restore.spec.snapshot.backup_name(&restore.metadata));
-    by_cluster.or(by_restore).is_some_and(|name| backup.metadata.name.as_ref() == Some(&name))
 }
 
 /// That of an EtcdCluster; `None` if its spec names an EtcdBackup.
@@ -79,7 +62,7 @@ fn ordered(
         owner_references: Some(vec![owner]),
         ..ObjectMeta::default()
     };
-    let template = cluster.map(job::as_members).filter(|template| *template != JobTemplate::default());
+    let template = cluster.map(as_members).filter(|template| *template != JobTemplate::default());
     let spec = EtcdBackupSpec {
         source: BackupSource { cluster: Some(cluster_name.to_owned()), endpoints: None },
         existing: Some(existing),

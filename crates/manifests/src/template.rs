@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::flags;
-use crate::pod::POD_LAYOUT;
+
+/// The shape of the Pod that this release makes. A change of it is rolled out, also where the agent's image has the same name.
+const POD_LAYOUT: u32 = 7;
 
 /// Everything of the spec that a Pod is built from. What is absent or empty is not written, so that a new field changes
 /// no revision until it is used.

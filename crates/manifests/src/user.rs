@@ -12,8 +12,8 @@ use quorate_model::{Ca, ClusterRef, ClusterUid, Fingerprint, Leaf, Present, Span
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::certificate::{self, CA, Kept, KeyPair, Order, order, read, rotation};
-use crate::request::Act;
+use crate::certificate::{self, CA, Kept, KeyPair, Order, order, parsed, read, rotation};
+use crate::write::Act;
 use crate::{connection, diff, labels};
 
 /// The entry with the name of the user.
@@ -96,7 +96,7 @@ pub fn secret_name(user: &str) -> String {
 
 /// A short hash of a text.
 pub fn hash(text: &str) -> String {
-    read::hex(&Sha256::digest(text)[..8])
+    parsed::hex(&Sha256::digest(text)[..8])
 }
 
 /// What signs for clients of a cluster: the recorded authority, once the cluster's own client certificate is of it. During a rotation that

@@ -7,9 +7,9 @@ use quorate_api::cluster::TlsProvider;
 use quorate_api::keys;
 use quorate_api::status::Phase;
 use quorate_manifests::certificate::{Generate, KeyPair};
-use quorate_manifests::data_store::{act, ends, is_own, keys_fit, presence, secret_name, sign, write};
+use quorate_manifests::data_store::{act, ends, is_own, keys_fit, presence, sign, write};
 use quorate_manifests::user::{Own, Presence, Signer, signer};
-use quorate_manifests::{Act, Kind, backup_before, cert_manager};
+use quorate_manifests::{Act, Kind, backup_before, cert_manager, names};
 use quorate_model::certificate::Validity;
 use quorate_model::snapshot::BackupPurpose;
 use quorate_model::{ClusterRef, Instant, Present, Span};
@@ -24,7 +24,7 @@ fn at() -> ClusterRef {
 
 fn found(world: &World) -> Option<Secret> {
     let secrets: Vec<Secret> = world.all(Kind::Secret);
-    secrets.into_iter().find(|secret| secret.metadata.name == Some(secret_name(&at())))
+    secrets.into_iter().find(|secret| secret.metadata.name == Some(names::data_store(&at())))
 }
 
 fn signs(world: &World) -> Signer {
@@ -53,7 +53,9 @@ fn carry_out(world: &mut World, with_certificate: bool) {
     };
     match act {
         Act::Create(object) => world.put(Kind::Secret, object),
-        Act::Patch(patch) => world.edit(Kind::Secret, &secret_name(&at()), |secret| merge(secret, &patch)),
+        Act::Patch(patch) => {
+            world.edit(Kind::Secret, &names::data_store(&at()), |secret| merge(secret, &patch));
+        }
         other => panic!("{other:?}"),
     }
 }

@@ -5,9 +5,9 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use quorate_api::job::{ReadOrder, Source, VerifyOrder};
 use quorate_api::{EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore};
+use quorate_manifests::AgentDelivery;
 use quorate_manifests::backup::{Of, backup_order, remove_order};
 use quorate_manifests::job::{self, Terms};
-use quorate_manifests::target::AgentDelivery;
 use quorate_manifests::{Defaults, Kind};
 use serde_json::{Value, json};
 

@@ -34,7 +34,7 @@ pub fn is_visible(object: &Object, at: &ClusterRef, uid: &ClusterUid) -> bool {
         }
         Object::Cluster(cluster) => cluster.meta().uid.as_deref() == Some(uid.as_str()),
         Object::Secret(secret) if is_of_authority(object, at) => {
-            certificate::read::is_authority_of(&secret.metadata, at, uid)
+            certificate::is_authority_of(&secret.metadata, at, uid)
         }
         Object::Pod(_)
         | Object::Service(_)

@@ -26,8 +26,7 @@ use quorate_model::{Instant, Plan, Record, Snapshot, Version, Waiting};
 
 use conditions::{Finding, set};
 use picture::Picture;
-use quorate_manifests::target::{self, Invalid};
-use quorate_manifests::{connection, labels, record};
+use quorate_manifests::{Invalid, labels, names, record, target};
 
 pub use backups::BackupHealth;
 pub use data_store::DataStoreHealth;
@@ -76,7 +75,7 @@ pub fn status(situation: &Situation<'_>) -> EtcdClusterStatus {
     // Controllers of service bindings would lead applications to a certificate that is refused.
     let is_served = !auth::refuses_clients(&picture);
     status.binding = (snapshot.connection != Presence::Absent && is_served)
-        .then(|| BindingStatus { name: connection::name(&snapshot.cluster) });
+        .then(|| BindingStatus { name: names::connection(&snapshot.cluster) });
     status.observed_generation = cluster.metadata.generation;
     status.phase = Some(picture.phase());
     status.current_replicas = count(snapshot.pods.len());

@@ -12,7 +12,7 @@ use super::backups::BackupHealth;
 use super::data_store::DataStoreHealth;
 use super::waiting::{explain, text};
 use crate::{order_name, replace_command, why_sick};
-use quorate_manifests::target::Invalid;
+use quorate_manifests::Invalid;
 
 /// How long members that were all started at once may take to their first quorum before it counts as lost.
 const TO_COME_UP: Span = Span::seconds(120);

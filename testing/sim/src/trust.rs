@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
-use quorate_manifests::certificate::read::fingerprint;
+use quorate_manifests::certificate::parsed::fingerprint;
 use quorate_manifests::certificate::rotation::Shown;
 use quorate_manifests::certificate::{Generate, KeyPair};
 use quorate_model::certificate::Validity;

@@ -204,6 +204,12 @@ pub struct BackupResult {
 }
 
 impl EtcdBackupStatus {
+    /// The reason and the message of a condition, in brackets after a space, if it holds.
+    pub fn why(&self, condition: BackupCondition) -> String {
+        let holds = conditions::find_true(&self.conditions, condition.as_str());
+        holds.map_or_else(String::new, |holds| format!(" ({}: {})", holds.reason, holds.message))
+    }
+
     /// When it was complete: by the clock of the Job's node, and not later than the operator saw it. The clock of one node decides nothing.
     pub fn completed(&self) -> Option<&Time> {
         self.result.as_ref()?.finished.as_ref().map(|finished| self.seen_by_then(finished))

@@ -17,11 +17,12 @@ use quorate_api::keys;
 use quorate_model::snapshot::GivenAuthority;
 use quorate_model::{ClusterRef, Fingerprint, Leaf};
 
-use super::read::{Parsed, certificates, pem_of};
+use super::kinds::{CA, CERT, KEY, KeyPair, entry};
+use super::parsed::{Parsed, certificates, pem_of};
+use super::private_key;
 use super::verify::Verifier;
-use super::{CA, CERT, KEY, KeyPair, entry, private_key};
-use crate::credentials;
 use crate::kind::Kind;
+use crate::names;
 
 /// The Secrets that the spec takes certificates or their authority from.
 pub(crate) fn secret_names(at: &ClusterRef, tls: &TlsSpec) -> Vec<String> {
@@ -71,7 +72,7 @@ pub(crate) fn copy(
 /// The Secret of this name, if it says that this cluster may use it.
 fn find<'a>(secrets: &[&'a Secret], at: &ClusterRef, name: &str) -> Result<&'a Secret, String> {
     // They have the label. One of them holds the key of peers.
-    if credentials::own_secrets(at).iter().any(|own| own == name) {
+    if names::own_secrets(at).iter().any(|own| own == name) {
         return Err("it is a Secret of the cluster's own".to_owned());
     }
     let says_so = |secret: &Secret| {

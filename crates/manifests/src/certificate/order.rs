@@ -11,10 +11,10 @@ use quorate_model::{Ca, ClusterRef, ClusterUid, Leaf, ManagedObject, ObservedObj
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use super::kinds::{self, CA, CERT, Certificate, KEY, KeyPair};
 use super::rotation::{Place, TRUST, entries_at, entry_of};
-use super::{CA, CERT, Certificate, KEY};
 use crate::kind::Kind;
-use crate::request::{Act, Write};
+use crate::write::{Act, Write};
 use crate::{diff, labels, metadata};
 
 /// How long an authority is valid.
@@ -26,15 +26,6 @@ const LEAF: Span = Span::seconds(365 * 86_400);
 /// A certificate is valid from this long before its creation, because clocks differ: that of a node may be hours behind, and it would refuse every
 /// renewed certificate until then. For a short life it is less, and no leaf begins before its authority.
 const BEFORE: Span = Span::seconds(86_400);
-
-/// A certificate and its key, as PEM.
-#[derive(Clone, PartialEq, Eq)]
-pub struct KeyPair {
-    /// The certificate.
-    pub cert: String,
-    /// Its key.
-    pub key: String,
-}
 
 /// The content of a leaf certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -179,7 +170,7 @@ pub(crate) fn next_authority(
 
 fn new_authority(ca: Ca, uid: &ClusterUid, generation: u32, now: Present) -> Generate {
     let validity = Validity { not_before: now.earliest.before(BEFORE), not_after: now.latest + AUTHORITY };
-    Generate::Authority { common_name: super::authority_name(ca, uid, generation), validity }
+    Generate::Authority { common_name: kinds::authority_name(ca, uid, generation), validity }
 }
 
 /// The order of a leaf that this authority signs: in its own Secret if one exists, else in a new one.
@@ -216,9 +207,9 @@ pub(crate) fn leaf(
         (Act::Create(made(cluster, at, &name, &secret)), Some(Trusted::Authority(pair.cert.clone())))
     };
     let content = LeafContent {
-        common_name: super::common_name(leaf, &cluster.spec.tls, super::is_with_auth(cluster)).to_owned(),
-        organizations: super::organizations(leaf, &cluster.spec.tls),
-        names: super::names(leaf, at, &cluster.spec.tls),
+        common_name: kinds::common_name(leaf, &cluster.spec.tls, kinds::is_with_auth(cluster)).to_owned(),
+        organizations: kinds::organizations(leaf, &cluster.spec.tls),
+        names: kinds::names(leaf, at, &cluster.spec.tls),
         server: leaf.is_of_server(),
         key: key_algorithm(cluster),
         validity: validity(&format!("{uid} {leaf}"), lifetime(cluster), authority, now),
@@ -283,13 +274,6 @@ impl Order {
             Act::PatchStatus(_) | Act::Delete { .. } | Act::Evict { .. } => act.clone(),
         };
         Write { kind: Kind::Secret, namespace: namespace.clone(), name: name.clone(), act }
-    }
-}
-
-impl std::fmt::Debug for KeyPair {
-    /// Without the key.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KeyPair").field("cert", &self.cert).finish_non_exhaustive()
     }
 }
 

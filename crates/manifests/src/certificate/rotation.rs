@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use x509_parser::pem::Pem;
 
 use super::given::staged;
-use super::read::{Parsed, certificates, is_authority_of, one};
-use super::{CA, CERT, Certificate, KEY, KeyPair, entry};
-use crate::request::Act;
+use super::kinds::{CA, CERT, Certificate, KEY, KeyPair, entry, is_authority_of};
+use super::parsed::{Parsed, certificates, one, parse_der, pem_of};
+use crate::write::Act;
 use crate::{diff, labels};
 
 /// Key of a leaf's Secret: the generation of trust of its `ca.crt`. The agent waits for it before etcd reads that.
@@ -164,7 +164,7 @@ pub fn read_handshake(secrets: &[&Secret], own: (&ClusterRef, &ClusterUid), show
         earlier.filter(|one| one == subject).count() < of_subject(subject)
     };
     let unknown = shown.trusted.iter().filter(|subject| !is_known(subject)).count();
-    let leaf = super::read::parse_der(&shown.leaf);
+    let leaf = parse_der(&shown.leaf);
     let signer = leaf.and_then(|leaf| known.iter().find(|known| leaf.is_signed_by(known)));
     let serves = signer.map(|known| known.fingerprint.clone());
     Handshake { trusts, serves, named: shown.trusted.len(), unknown }
@@ -184,8 +184,8 @@ fn blocks(secret: &Secret, key: &str) -> Vec<Block> {
 fn blocks_of(pem: &[u8]) -> Vec<Block> {
     let pems = Pem::iter_from_buffer(pem).filter_map(Result::ok);
     let block = |pem: Pem| {
-        let parsed = super::read::parse_der(&pem.contents)?;
-        Some(Block { fingerprint: parsed.fingerprint, pem: super::read::pem_of(&pem.contents) })
+        let parsed = parse_der(&pem.contents)?;
+        Some(Block { fingerprint: parsed.fingerprint, pem: pem_of(&pem.contents) })
     };
     pems.filter_map(block).collect()
 }

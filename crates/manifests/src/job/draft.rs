@@ -14,8 +14,8 @@ use quorate_api::{Destination, EtcdBackup, EtcdBackupSchedule, EtcdRestore, keys
 use serde_json::{Value, json};
 
 use super::template::{as_members, of_cluster};
-use super::{CONTAINER, Terms};
-use crate::Defaults;
+use super::terms::{CONTAINER, Terms};
+use crate::defaults::Defaults;
 use crate::pod::{resources, restricted, security_context};
 
 /// A condition that nobody sets.

@@ -10,8 +10,9 @@ use quorate_model::ClusterRef;
 use serde_json::{Value, json};
 
 use super::draft::{Draft, push};
+use super::scratch;
 use super::template::pod_spec;
-use super::{CONTAINER, FETCHES, Terms, scratch};
+use super::terms::{CONTAINER, FETCHES, Terms};
 use crate::pod::{AGENT, AGENT_DIR, AGENT_VOLUME, SKIP_CONTAINERS, install_from, one_to_a_node, resources};
 
 /// Where Kubernetes mounts the token of a service account into each container that has nothing there.

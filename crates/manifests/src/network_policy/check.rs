@@ -8,8 +8,8 @@ use k8s_openapi::api::networking::v1::{IPBlock, NetworkPolicyPeer};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use quorate_api::EtcdCluster;
 
+use crate::defaults::{Defaults, Invalid};
 use crate::metadata;
-use crate::target::{Defaults, Invalid};
 
 const CLIENTS: &str = "spec.networkPolicy.clientsFrom";
 const METRICS: &str = "spec.networkPolicy.metricsFrom";

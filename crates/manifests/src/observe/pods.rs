@@ -15,10 +15,10 @@ use quorate_model::{
 };
 use serde::Deserialize;
 
-use super::member_name;
 use crate::certificate::{Certificate, rotation};
 use crate::flags::{self, STARTS_NEW};
 use crate::labels::{is_labelled, is_owned_by};
+use crate::objects::member_name;
 use crate::pod::{AGENT, AGENT_VOLUME, ETCD, FETCH, INSTALL, RESTORED};
 use crate::{bootstrap, quorum_recovery};
 

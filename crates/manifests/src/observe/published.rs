@@ -8,7 +8,7 @@ use quorate_model::{ClusterRef, ClusterUid, Leaf};
 use crate::certificate::Certificate;
 use crate::certificate::read::leaf_of_user;
 use crate::kind::Kind;
-use crate::{connection, data_store};
+use crate::{connection, data_store, names};
 
 /// Those that exist, beside the certificates that were read. That of Kamaji has to exist while a DataStore may, which refers to it.
 pub(super) fn read(
@@ -22,14 +22,14 @@ pub(super) fn read(
         published(at, &name, secret.content.as_ref().ok(), Reader::Client)
     });
     let connection = connection::own(secrets, at, uid)
-        .map(|secret| published(at, &connection::name(at), leaf(secret).as_ref(), Reader::Client));
+        .map(|secret| published(at, &names::connection(at), leaf(secret).as_ref(), Reader::Client));
     let of_users = secrets.iter().filter(|secret| is_of_user(secret)).map(|secret| {
         let name = secret.metadata.name.as_deref().unwrap_or_default();
         published(at, name, leaf(secret).as_ref(), Reader::User)
     });
     let of_kamaji = data_store::may_exist(cluster).then(|| {
         let found = data_store::own_secret(cluster, at, secrets).and_then(leaf);
-        published(at, &data_store::secret_name(at), found.as_ref(), Reader::Kamaji)
+        published(at, &names::data_store(at), found.as_ref(), Reader::Kamaji)
     });
     client.into_iter().chain(connection).chain(of_users).chain(of_kamaji).collect()
 }

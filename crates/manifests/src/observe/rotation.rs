@@ -4,7 +4,7 @@ use quorate_api::{EtcdCluster, duration, keys};
 use quorate_model::rotation::{RotateOrder, RotationPolicy};
 use quorate_model::{Ca, Span};
 
-use crate::target::Invalid;
+use crate::defaults::Invalid;
 
 /// The policy of the spec and of the annotations, and what is wrong with the order.
 pub(super) fn read(cluster: &EtcdCluster) -> (RotationPolicy, Option<Invalid>) {

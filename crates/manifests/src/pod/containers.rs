@@ -6,7 +6,8 @@ use quorate_model::effect::Boot;
 use quorate_model::restore::Restore;
 use serde_json::{Value, json};
 
-use super::{ETCD, FETCH, INSTALL, Member, resources};
+use super::member::{ETCD, Member};
+use super::resources;
 use crate::flags;
 use crate::service::{CLIENT_PORT, METRICS_PORT, PEER_PORT, PROBE_PORT};
 use crate::template::Template;
@@ -30,6 +31,10 @@ const JOINED_FILE: &str = "joined";
 /// The same in a Pod that restores, which has the credentials of a store beside it.
 const JOINED_DIR_BESIDE_STORE: &str = "/etc/quorate/pod";
 
+/// The init container that brings the agent's program into the Pod.
+pub const INSTALL: &str = "install";
+/// The init container that fetches what a member restores.
+pub const FETCH: &str = "fetch";
 /// The volume with the agent's program, which the image of etcd does not have: the whole image of the agent, in which it lies at the
 /// root, or an empty directory into which the init container copies it. Either way its path is the same.
 pub(crate) const AGENT_VOLUME: &str = "agent";

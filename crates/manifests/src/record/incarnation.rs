@@ -5,7 +5,7 @@ use quorate_model::incarnation::{Incarnation, NextIncarnation, Order};
 use quorate_model::quorum_recovery::RecoverFrom;
 use quorate_model::{Instant, Ordinal, Uid};
 
-use super::micro;
+use super::time::micro;
 use crate::bootstrap;
 
 pub(super) fn read(status: &IncarnationStatus) -> Option<Incarnation> {

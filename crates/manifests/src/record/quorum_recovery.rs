@@ -4,7 +4,7 @@ use quorate_api::status::{ChosenMember, LastContainer, QuorumRecoveryStatus};
 use quorate_model::quorum_recovery::{Chosen, Container, Log, QuorumRecovery, RecoverFrom};
 use quorate_model::{Instant, MemberName, Revision, Uid};
 
-use super::micro;
+use super::time::micro;
 
 pub(super) fn read(status: &QuorumRecoveryStatus) -> QuorumRecovery {
     let QuorumRecoveryStatus { from, since, containers, chosen } = status;

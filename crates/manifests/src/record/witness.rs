@@ -10,7 +10,7 @@ use quorate_model::record::RecordDoubt;
 use sha2::{Digest, Sha256};
 
 use super::{from_status, into_status};
-use crate::certificate::read::hex;
+use crate::certificate::parsed::hex;
 
 /// The SHA-256 of the record in a status, in hexadecimal. The record is written to an empty status first, so that nothing that status only
 /// reports changes the hash.

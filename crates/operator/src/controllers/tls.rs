@@ -1,6 +1,6 @@
 //! Generates keys and certificates. What is generated, and for how long it is valid, is decided by `quorate_manifests`.
 
-use quorate_manifests::certificate::{Generate, KeyAlgorithm, KeyPair, LeafContent, private_key, read};
+use quorate_manifests::certificate::{Generate, KeyAlgorithm, KeyPair, LeafContent, parsed, private_key};
 use quorate_model::Instant;
 use quorate_model::certificate::Validity;
 use rcgen::{
@@ -43,7 +43,7 @@ pub(crate) fn random_key<const BYTES: usize>() -> [u8; BYTES] {
 pub fn is_pair(cert: &[u8], key: &[u8]) -> bool {
     let (cert, key) = (String::from_utf8_lossy(cert), String::from_utf8_lossy(key));
     let own = rcgen::KeyPair::from_pem(&key).ok().map(|key| key.subject_public_key_info());
-    own.is_some() && read::public_key(&cert) == own
+    own.is_some() && parsed::public_key(&cert) == own
 }
 
 fn authority(common_name: &str, validity: Validity) -> Result<KeyPair, IssueError> {
@@ -63,7 +63,7 @@ fn leaf(authority: &KeyPair, content: &LeafContent) -> Result<KeyPair, IssueErro
     let key =
         rcgen::KeyPair::from_pem(key.as_ref().unwrap_or(&authority.key)).map_err(IssueError::Authority)?;
     // A handshake shows names and key identifiers alone, by which this would go unnoticed.
-    if read::public_key(&authority.cert) != Some(key.subject_public_key_info()) {
+    if parsed::public_key(&authority.cert) != Some(key.subject_public_key_info()) {
         return Err(IssueError::OtherKey);
     }
     let issuer = Issuer::from_ca_cert_pem(&authority.cert, key).map_err(IssueError::Authority)?;

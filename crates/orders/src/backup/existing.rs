@@ -10,7 +10,6 @@ use quorate_api::backup::{
 use quorate_api::job::{Answer, FindOrder, FoundBackup, InspectOrder, Task as _};
 use quorate_api::{EtcdBackup, Explanation, Reason, keys};
 use quorate_manifests::backup::{ExistingOrder, existing_order};
-use quorate_manifests::restored;
 use quorate_model::Instant;
 
 use super::decide::{
@@ -64,7 +63,7 @@ pub fn inspects_before<'a>(
     others: impl Iterator<Item = &'a EtcdBackup>,
     now: Instant,
 ) -> Option<&'a EtcdBackup> {
-    if restored::is_for_restore(own) {
+    if own.is_for_restore() {
         return None;
     }
     let counts = |other: &&EtcdBackup| {

@@ -5,7 +5,7 @@ use kube_core::ResourceExt as _;
 use quorate_api::backup::Endpoints;
 use quorate_api::cluster::TlsSpec;
 use quorate_api::{EtcdBackup, EtcdCluster, EtcdUser};
-use quorate_manifests::observe::cluster_ref;
+use quorate_manifests::cluster_ref;
 use quorate_manifests::{credentials, service};
 use quorate_model::{ClusterRef, MemberName};
 

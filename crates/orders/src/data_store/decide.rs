@@ -4,7 +4,7 @@ use quorate_api::EtcdCluster;
 use quorate_api::cluster::TlsProvider;
 use quorate_manifests::data_store as objects;
 use quorate_manifests::user::{NoSigner, Presence, Signer};
-use quorate_manifests::{Act as Writing, observe};
+use quorate_manifests::{Act as Writing, cluster_ref};
 use quorate_model::Instant;
 use quorate_status::DataStoreHealth;
 use quorate_status::data_store::report;
@@ -217,7 +217,7 @@ fn publish(
     if let Some(own) = own.filter(|_| seen.contest == Contest::Pauses) {
         return Decision { health: Some(report::contested(own)), acts };
     }
-    let at = observe::cluster_ref(seen.cluster);
+    let at = cluster_ref(seen.cluster);
     acts.extend(
         objects::act(seen.cluster, &at, name, own).map(|write| Act::WriteStore(name.to_owned(), write)),
     );
@@ -235,7 +235,7 @@ fn publish(
 fn hindrance(seen: &Seen<'_>) -> Option<DataStoreHealth> {
     let cluster = seen.cluster;
     if !seen.is_admitted {
-        return Some(report::not_admitted(&observe::cluster_ref(cluster)));
+        return Some(report::not_admitted(&cluster_ref(cluster)));
     }
     // Also while it is on: it is to go off.
     if !cluster.spec.auth.as_ref().is_some_and(|auth| auth.enabled) {

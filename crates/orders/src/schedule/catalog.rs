@@ -13,7 +13,6 @@ use quorate_api::job::{ListOrder, ListedBackups, Task as _};
 use quorate_api::schedule::{Catalog, EtcdBackupScheduleStatus};
 use quorate_api::{EtcdBackup, EtcdBackupSchedule, Explanation, Reason, keys};
 use quorate_manifests::catalog::{backup, order};
-use quorate_manifests::restored;
 use quorate_model::{Instant, Span};
 
 use super::decide::{NextAct, Seen, at, phase};
@@ -220,7 +219,7 @@ fn page(
 /// Whether an EtcdBackup is of this object: it wrote it, or stands for it.
 fn stands_for(backup: &EtcdBackup, order: &ListOrder, key: &str) -> bool {
     // That of a restore goes with it.
-    !restored::is_for_restore(backup)
+    !backup.is_for_restore()
         && quorate_manifests::backup::object_key(backup) == key
         && backup.spec.destination.is_same_place(&order.destination)
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::batch::v1::Job;
 use kube_core::ResourceExt;
 use quorate_api::{EtcdBackup, EtcdBackupSchedule, keys};
-use quorate_manifests::restored;
+use quorate_manifests::restore;
 use quorate_orders::JobOutcome;
 use quorate_orders::backup::{self, Act, is_in_queue};
 use quorate_orders::gate::{Judge, Scene};
@@ -215,7 +215,7 @@ impl World {
             Some(_) | None => self.neighbor.clone(),
         };
         let restore = self.restore.as_ref().map(|kept| &*kept.object);
-        let is_given_up = restored::is_for_restore(&backup) && !restored::is_awaited(&backup, None, restore);
+        let is_given_up = backup.is_for_restore() && !restore::is_awaited(&backup, None, restore);
         let decision = backup::decide(backup::Seen {
             cluster: Some(&cluster),
             is_given_up,

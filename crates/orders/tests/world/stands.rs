@@ -415,7 +415,7 @@ impl World {
                 object.is_own() && (existing.latest.is_some() || said.as_ref() == Some(&existing.sha256))
             };
             !has_result
-                && !restored::is_for_restore(backup)
+                && !backup.is_for_restore()
                 && backup.metadata.deletion_timestamp.is_none()
                 && self.store.iter().any(|(place, object)| place.starts_with(UNDER) && is_there(object))
         };

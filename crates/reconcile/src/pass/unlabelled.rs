@@ -1,7 +1,7 @@
 //! Objects of the cluster from which somebody took its label. The watches select on the label, so they do not show them. A volume
 //! that is recorded is read by name before it counts as lost; a Pod, the connection Secret and the NetworkPolicy, once their creation found that they exist.
 
-use quorate_manifests::{Kind, connection, labels};
+use quorate_manifests::{Kind, labels, names};
 use quorate_model::ClusterRef;
 
 use super::{parsed, uid};
@@ -11,7 +11,7 @@ use crate::objects::{ClusterView, Object, ReadCluster};
 
 /// Whether an object of the cluster is read by name once its creation found that it exists without the label, so that the label is put back.
 pub(super) fn is_looked_for(object: &Object, at: &ClusterRef) -> bool {
-    let is_connection = || object.meta().name == Some(connection::name(at));
+    let is_connection = || object.meta().name == Some(names::connection(at));
     match object.kind() {
         Kind::Pod | Kind::NetworkPolicy => true,
         Kind::Secret => is_connection(),

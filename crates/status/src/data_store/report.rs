@@ -7,8 +7,9 @@ use quorate_model::ClusterRef;
 use serde_json::{Value, json};
 
 use super::DataStoreHealth;
-use quorate_manifests::data_store::{COLLECTOR, FIELD_MANAGER, FOREGROUND, ORPHAN, secret_name, tenants};
-use quorate_manifests::observe::cluster_ref;
+use quorate_manifests::cluster_ref;
+use quorate_manifests::data_store::{COLLECTOR, FIELD_MANAGER, FOREGROUND, ORPHAN, tenants};
+use quorate_manifests::names;
 use quorate_manifests::user::NoSigner;
 
 /// How many tenants a message names.
@@ -114,7 +115,7 @@ pub fn secret_contested(cluster: &EtcdCluster) -> DataStoreHealth {
             "{} is changed again and again by another writer, and put right with growing pauses, a minute at most. kubectl get secret {} -n {} \
              --show-managed-fields -o jsonpath='{{.metadata.managedFields}}'. Keep that from writing it",
             secret(cluster),
-            secret_name(&at),
+            names::data_store(&at),
             at.namespace
         ),
     )
@@ -353,7 +354,7 @@ fn name(store: &Value) -> &str {
 
 fn secret(cluster: &EtcdCluster) -> String {
     let at = cluster_ref(cluster);
-    format!("Secret {}/{}", at.namespace, secret_name(&at))
+    format!("Secret {}/{}", at.namespace, names::data_store(&at))
 }
 
 fn used_by(store: &Value) -> String {

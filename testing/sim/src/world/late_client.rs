@@ -3,7 +3,7 @@
 
 use quorate_api::{duration, keys};
 use quorate_apistore::fields::{annotation, text};
-use quorate_manifests::{Kind, connection};
+use quorate_manifests::{Kind, names};
 use quorate_model::rotation::RotationPolicy;
 use quorate_model::{Instant, Span};
 
@@ -23,7 +23,7 @@ pub(crate) struct LateClient {
 impl World {
     /// The client reads, if it has to, and connects to every member that runs.
     pub(super) fn judge_late_client(&mut self, presented: &[Mounted]) {
-        let Some(secret) = self.object(Kind::Secret, &connection::name(&self.at)) else { return };
+        let Some(secret) = self.object(Kind::Secret, &names::connection(&self.at)) else { return };
         let (ca, cert) =
             (text(&secret, "/data/ca.crt").to_owned(), text(&secret, "/data/tls.crt").to_owned());
         if cert.is_empty() || is_of_other_operator(&secret) {

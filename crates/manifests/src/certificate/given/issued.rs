@@ -9,11 +9,12 @@ use quorate_api::cluster::{TlsProvider, TlsSpec};
 use quorate_model::snapshot::{GivenAuthority, LeafCertificate};
 use quorate_model::{ClusterRef, Fingerprint, Leaf};
 
-use super::super::read::{Parsed, certificates, is_misnamed, pem_of};
-use super::super::rotation::KEYLESS;
-use super::super::{CA, CERT, KEY, KeyPair, entry, names, private_key};
 use super::{find, judged, staged};
 use crate::cert_manager;
+use crate::certificate::kinds::{CA, CERT, KEY, KeyPair, entry, is_misnamed, names};
+use crate::certificate::parsed::{Parsed, certificates, pem_of};
+use crate::certificate::private_key;
+use crate::certificate::rotation::KEYLESS;
 use crate::certificate::verify::{Presented, Verifier};
 use crate::kind::Kind;
 

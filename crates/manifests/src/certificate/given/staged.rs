@@ -8,8 +8,8 @@ use k8s_openapi::api::core::v1::Secret;
 use quorate_model::{Ca, Fingerprint, Leaf};
 use serde_json::{Value, json};
 
-use super::super::read::one;
-use super::super::{KeyPair, entry};
+use crate::certificate::kinds::{KeyPair, entry};
+use crate::certificate::parsed::one;
 
 /// The leaves of the port of clients.
 pub(crate) fn leaves() -> impl Iterator<Item = Leaf> {

@@ -11,7 +11,7 @@ use quorate_api::backup::{BackupCondition, BackupPhase};
 use quorate_api::job::{RemoveOrder, SIGNING_SECRET, Task as _};
 use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore, Explanation, Reason, keys};
 use quorate_manifests::job::{self, Terms};
-use quorate_manifests::{backup, restored};
+use quorate_manifests::{backup, restore, restored};
 use quorate_model::{Instant, Step};
 use quorate_orders::backup as orders;
 use quorate_orders::backup::{
@@ -147,7 +147,7 @@ impl BackupWorker {
         let users = users.in_namespace(&self.desk.root.namespace);
         let users = users.iter().filter_map(|user| user.0.as_ref().ok());
         let refusing = orders::refusing(backup, all(), users);
-        let is_given_up = restored::is_for_restore(backup) && !self.is_awaited(backup);
+        let is_given_up = backup.is_for_restore() && !self.is_awaited(backup);
         let owner_of_claim = orders::owner_of_claim(backup, all());
         let seen = Seen {
             backup,
@@ -189,12 +189,12 @@ impl BackupWorker {
     fn is_awaited(&self, backup: &EtcdBackup) -> bool {
         // One that cannot be read may wait for it.
         let by_cluster = self.cluster(backup).is_some_and(|read| match &read.0 {
-            Ok(cluster) => restored::is_awaited(backup, Some(cluster), None),
+            Ok(cluster) => restore::is_awaited(backup, Some(cluster), None),
             Err(_) => restored::is_owned_by(backup, read.meta()),
         });
         let restores = self.controller.kinds.restores.in_namespace(&self.desk.root.namespace);
         let by_restore = |read: &Arc<ReadRestore>| match &read.0 {
-            Ok(restore) => restored::is_awaited(backup, None, Some(restore)),
+            Ok(restore) => restore::is_awaited(backup, None, Some(restore)),
             Err(_) => restored::is_owned_by(backup, read.meta()),
         };
         by_cluster || restores.iter().any(by_restore)

@@ -9,7 +9,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Precon
 use kube::core::DynamicObject;
 use quorate_api::{EtcdCluster, Explanation, keys};
 use quorate_manifests::user::{NoSigner, Own, Presence, Signer, signer};
-use quorate_manifests::{Act as Writing, Write, data_store as objects};
+use quorate_manifests::{Act as Writing, Write, data_store as objects, names};
 use quorate_model::auth::AuthStage;
 use quorate_model::{ClusterRef, Fingerprint, Instant, Span, Step};
 use quorate_orders::data_store::{self as orders, Act, Rewrites, Seen, Stores, decide};
@@ -100,7 +100,7 @@ impl Publication {
         let cluster = planned.cluster.0.as_ref().ok()?;
         let is_deleted = cluster.metadata.deletion_timestamp.is_some();
         let is_paused = planned.snapshot.paused && !is_deleted;
-        let labelled = planned.view.secrets.get(&objects::secret_name(&planned.snapshot.cluster));
+        let labelled = planned.view.secrets.get(&names::data_store(&planned.snapshot.cluster));
         // Also where its finalizer was taken off by hand: it has the key of an authority.
         let is_left = labelled.is_some_and(|secret| objects::is_own_secret(cluster, secret));
         let concerns = objects::concerns(cluster);
@@ -115,7 +115,7 @@ impl Publication {
         let is_asked_in_vain = !is_admitted && !objects::may_exist(cluster) && !is_left;
         let looked = self.look(&kinds, planned, is_asked_in_vain).await;
         let now = shared.runtime.clock.now();
-        let found = planned.view.secrets.get(&objects::secret_name(kinds.at)).map(AsRef::as_ref);
+        let found = planned.view.secrets.get(&names::data_store(kinds.at)).map(AsRef::as_ref);
         let found = found.or(looked.unlabelled.as_ref());
         let signer = signs(planned, cluster);
         let secret = objects::presence(cluster, kinds.at, found, signer.as_ref().ok());
@@ -222,7 +222,7 @@ impl Publication {
             } else {
                 kinds.stores().await
             };
-            let name = objects::secret_name(kinds.at);
+            let name = names::data_store(kinds.at);
             if planned.view.secrets.contains_key(&name) {
                 Looked { until: now + HOLDS, about, stores, is_cached, unlabelled: None }
             } else {
@@ -396,7 +396,7 @@ impl Kinds<'_> {
                 self.secrets().create(Step::O2, &secret).await
             }
             Writing::Patch(patch) => {
-                self.secrets().patch(Step::O2, &objects::secret_name(self.at), &patch).await
+                self.secrets().patch(Step::O2, &names::data_store(self.at), &patch).await
             }
             Writing::PatchStatus(_) | Writing::Delete { .. } | Writing::Evict { .. } => return Ok(()),
         };
