@@ -2,6 +2,7 @@
 
 mod arrows;
 mod binaries;
+mod circles;
 mod length;
 mod metadata;
 mod sentences;
@@ -25,6 +26,7 @@ const WORDS: Check = Check { name: "words", run: words::check };
 const SENTENCES: Check = Check { name: "sentences", run: sentences::check };
 const LENGTH: Check = Check { name: "length", run: length::check };
 const ARROWS: Check = Check { name: "arrows", run: arrows::check };
+const CIRCLES: Check = Check { name: "circles", run: circles::check };
 const BINARIES: Check = Check { name: "test-binaries", run: binaries::check };
 const DENY: Check = Check { name: "deny", run: deny };
 const UNUSED: Check = Check { name: "unused-dependencies", run: unused };
@@ -32,14 +34,14 @@ const CLIPPY: Check = Check { name: "clippy", run: clippy };
 const IMAGE: Check = Check { name: "image", run: arrows::image };
 
 /// Those of the quick tier. Clippy checks again only what changed since it ran last.
-pub const QUICK: [Check; 7] = [FORMAT, WORDS, SENTENCES, LENGTH, ARROWS, BINARIES, CLIPPY];
+pub const QUICK: [Check; 8] = [FORMAT, WORDS, SENTENCES, LENGTH, ARROWS, CIRCLES, BINARIES, CLIPPY];
 
 /// Runs the checks.
 pub fn run(context: &Context) -> Result<Verdict> {
     checks(
         Tier::Lint,
         context,
-        &[FORMAT, WORDS, SENTENCES, LENGTH, ARROWS, BINARIES, IMAGE, DENY, UNUSED, CLIPPY],
+        &[FORMAT, WORDS, SENTENCES, LENGTH, ARROWS, CIRCLES, BINARIES, IMAGE, DENY, UNUSED, CLIPPY],
     )
 }
 

@@ -12,7 +12,7 @@ use super::{Context, docs, kube, layers, lint, proofs, quick};
 pub enum Tier {
     /// While working: lint, unit tests, a small exploration, one life of a cluster. No part of CI, which runs all of it
     Quick,
-    /// Format, clippy, licences, unused dependencies, arrows between crates, length of files
+    /// Format, clippy, licences, unused dependencies, arrows between crates, circles and length of files
     Lint,
     /// Tests that start no process
     Unit,
