@@ -37,7 +37,7 @@ pub fn once(tier: Tier, context: &Context, run: impl FnOnce() -> Result<Verdict>
     if entry.exists() {
         let kept = entry.get(|_| anyhow::bail!("it exists"))?;
         let what = fs::read_to_string(&kept).with_context(|| format!("cannot read {}", kept.display()))?;
-        return Ok(Verdict::new(State::Ok, format!("{what}, kept: they passed before on the same inputs,")));
+        return Ok(Verdict::new(State::Ok, format!("{what}, kept: they passed before on the same inputs")));
     }
     let verdict = run()?;
     if verdict.state == State::Ok {
