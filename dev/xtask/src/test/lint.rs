@@ -4,7 +4,7 @@ mod arrows;
 mod binaries;
 mod circles;
 mod length;
-mod metadata;
+pub(super) mod metadata;
 mod sentences;
 mod words;
 

@@ -7,10 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::Context;
+use super::lint::metadata::{self, Dependency, Package};
 use super::report::{State, Verdict};
 use super::tiers::Tier;
 use crate::cache::{self, Entry};
@@ -66,9 +66,7 @@ fn inputs(packages: &[&str]) -> Result<Option<String>> {
     let built = repo::target().join("tests");
     let modified = |file: &Path| fs::metadata(file).and_then(|found| found.modified());
     let built_at = modified(&built.join("binaries.json")).context("the tests are not built")?;
-    let metadata = fs::read(built.join("metadata.json")).context("cannot read metadata")?;
-    let metadata: Value = serde_json::from_slice(&metadata).context("cannot read metadata")?;
-    let folders = folders(&metadata, packages)?;
+    let folders = folders(&metadata::packages()?, packages)?;
     let mut inputs = cargo::compiler()?;
     let mut variables: Vec<(String, String)> = std::env::vars().collect();
     variables.retain(|(name, _)| VARIABLES.iter().any(|own| name.starts_with(own)));
@@ -94,48 +92,56 @@ fn inputs(packages: &[&str]) -> Result<Option<String>> {
 }
 
 /// The folders of these packages, and of every package of the workspace that they are built from.
-fn folders(metadata: &Value, packages: &[&str]) -> Result<BTreeSet<PathBuf>> {
-    let all = metadata["packages"].as_array().context("metadata has packages")?;
+fn folders(all: &[Package], packages: &[&str]) -> Result<BTreeSet<PathBuf>> {
     let mut found = BTreeSet::new();
-    let mut open: Vec<(String, bool)> = packages.iter().map(|name| ((*name).to_owned(), true)).collect();
+    let mut open: Vec<(&str, bool)> = packages.iter().map(|name| (*name, true)).collect();
     while let Some((name, is_tested)) = open.pop() {
-        let package = all.iter().find(|package| package["name"] == *name && package["source"].is_null());
+        let package = all.iter().find(|package| package.name == name);
         let package = package.with_context(|| format!("no package is called {name}"))?;
-        let manifest = Path::new(package["manifest_path"].as_str().unwrap_or_default());
-        if !found.insert(manifest.parent().context("a manifest lies in a folder")?.to_owned()) {
+        let folder = package.manifest_path.parent().context("a manifest lies in a folder")?;
+        if !found.insert(folder.to_owned()) {
             continue;
         }
-        let own = package["dependencies"].as_array().into_iter().flatten();
-        let own = own.filter(|one| one["path"].is_string() && (is_tested || one["kind"] != "dev"));
-        open.extend(own.filter_map(|one| Some((one["name"].as_str()?.to_owned(), false))));
+        let is_built = |one: &&Dependency| is_tested || one.kind.as_deref() != Some("dev");
+        let own = package.dependencies.iter().filter(|one| one.path.is_some()).filter(is_built);
+        open.extend(own.map(|one| (one.name.as_str(), false)));
     }
     Ok(found)
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
-    fn package(name: &str, dependencies: &Value) -> Value {
-        json!({ "name": name, "source": null, "manifest_path": format!("/w/{name}/Cargo.toml"), "dependencies": dependencies })
+    fn package(name: &str, dependencies: &Value) -> Package {
+        let manifest = format!("/w/{name}/Cargo.toml");
+        let package =
+            json!({ "name": name, "manifest_path": manifest, "dependencies": dependencies, "targets": [] });
+        serde_json::from_value(package).unwrap()
     }
 
     #[test]
     fn a_proof_rests_on_what_its_tests_are_built_from_and_on_no_tests_of_that() {
-        let metadata = json!({ "packages": [
-            package("sim", &json!([{ "name": "planner", "path": "/w/planner", "kind": null }, { "name": "serde", "kind": null }])),
-            package("planner", &json!([
-                { "name": "model", "path": "/w/model", "kind": null },
-                { "name": "pki", "path": "/w/pki", "kind": "dev" },
-            ])),
+        let all = [
+            package(
+                "sim",
+                &json!([{ "name": "planner", "path": "/w/planner", "kind": null }, { "name": "serde", "kind": null }]),
+            ),
+            package(
+                "planner",
+                &json!([
+                    { "name": "model", "path": "/w/model", "kind": null },
+                    { "name": "pki", "path": "/w/pki", "kind": "dev" },
+                ]),
+            ),
             package("model", &json!([])),
             package("pki", &json!([])),
             package("other", &json!([])),
-        ] });
-        let folders = folders(&metadata, &["sim"]).unwrap();
+        ];
+        let folders = folders(&all, &["sim"]).unwrap();
         assert_eq!(folders, ["/w/model", "/w/planner", "/w/sim"].map(PathBuf::from).into());
-        assert!(super::folders(&metadata, &["gone"]).is_err());
+        assert!(super::folders(&all, &["gone"]).is_err());
     }
 }

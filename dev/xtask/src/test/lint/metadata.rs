@@ -12,6 +12,8 @@ use crate::{cargo, children};
 pub struct Package {
     /// Its name.
     pub name: String,
+    /// Its Cargo.toml.
+    pub manifest_path: PathBuf,
     /// What its Cargo.toml names.
     pub dependencies: Vec<Dependency>,
     /// What Cargo builds of it.
